@@ -142,14 +142,22 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         Call("--log", f"{_TWO} --log text {_PROGRAM}", "text: exists and is not a decision log"),
         _wrong("--page", "x", before=_TWO, after=_PROGRAM),
         _wrong("--page-name", "a:80", before=_TWO, after=_PROGRAM),
+        _wrong("--page-token", "text", before=f"{_TWO} --page 0", after=_PROGRAM),
+        _wrong("--page-certificate", "text", before=f"{_TWO} --page 0", after=_PROGRAM),
+        _wrong("--control", "text", before=_TWO, after=_PROGRAM),
         _wrong("--measure", "/", before=_TWO, after=_PROGRAM),
         Call("--launcher", "--launcher", "launcher.py", code=0),
+    ),
+    "control": (
+        _wrong("--token-file", "none", before="http://localhost:1 status"),
+        _wrong("--certificate", "text", before="https://localhost:1 status --token-file secret"),
+        Call("--json", "none.sock status --json", "none.sock: there is no such socket"),
     ),
     "page": (
         _wrong("--port", "x", before="log.jsonl"),
         _wrong("--page-name", "http://a", before="log.jsonl --port 0"),
     ),
-    "log": (Call("--json", "log.jsonl --json", '{"v": 2, "at_ms": 0', code=0),),
+    "log": (Call("--json", "log.jsonl --json", '{"v": 3, "at_ms": 0', code=0),),
     "measure": (
         _wrong("--out", "/"),
         _wrong("--batches", "0", after="--out p.json"),

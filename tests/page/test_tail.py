@@ -101,7 +101,7 @@ def test_a_torn_end_is_waited_for_and_a_torn_line_passed_over(tmp_path: Path) ->
     [
         ("", "is empty"),
         ("hello\n", "line 1: is not a decision"),
-        ('{"v":9,"kind":"hold"}\n', "has version 9; this elastream reads 2"),
+        ('{"v":9,"kind":"hold"}\n', "has version 9; this elastream reads 2 to 3"),
         ('{"v":2,"kind":"scene"}\n', "at_ms"),
         ('{"v":2,"kind":"riddle"}\n', "is missing"),
     ],

@@ -18,10 +18,14 @@ from elastream.attachment.trace_recorder import TraceRecorder
 from elastream.core.decision_log import LogEntry
 from elastream.core.decisions import Decision
 from elastream.core.driver import Controller
+from elastream.core.events import Request, UpdateRequested
 from elastream.core.learning import LearningPlanner, Learnt, Lesson
 from elastream.core.policy import Policy, planner_named
 from elastream.core.ports import Runtime, Ticket
+from elastream.core.state import LoopState
+from elastream.model.errors import ProblemError
 from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.repartitioning import expect_repartitioning
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.host_delays import HostProbe
@@ -132,6 +136,23 @@ class Application:
     def hold(self, wanted: Wanted) -> None:
         """Let more queries take part."""
         self._wanted = (*self._wanted, wanted)
+
+    @property
+    def state(self) -> LoopState:
+        """What the controller knows now; immutable."""
+        return self.controller.state
+
+    def request(self, event: Request) -> tuple[Decision, ...]:
+        """Take in what somebody asks for; return what was logged about it.
+
+        Raises ``ElastreamError`` for a policy that cannot be followed here, which changes nothing.
+        """
+        if isinstance(event, UpdateRequested) and event.policy.repartition:
+            expect_repartitioning()
+            if not any(wanted.restarts for wanted in self._wanted):
+                why = "needs functions that start queries again: give restart to attach"
+                raise ProblemError("repartition", why)
+        return self.controller.request(event)
 
     def paused(self, query: str | None = None) -> bool:
         """Whether a query, or any, is stopped for a change and not running again yet."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from elastream.core.decisions import VERSION, Decision, decision_of, line_of
+from elastream.core.decisions import OLDEST_VERSION, VERSION, Decision, decision_of, line_of
 from elastream.core.samples import Sample, sample_line, sample_of
 from elastream.core.scene_lines import SceneEncoder, checked_scene
 from elastream.core.scenes import Scene
@@ -116,12 +116,21 @@ def entry_of(
     return _read(where, record)
 
 
+def expect_version(where: str, version: object) -> None:
+    """Raise ``ProblemError`` where lines of this version cannot be read here."""
+    number = version if isinstance(version, int) and not isinstance(version, bool) else -1
+    if OLDEST_VERSION <= number <= VERSION:
+        return
+    why = f"has version {abbreviate(version)}; this elastream reads {OLDEST_VERSION} to {VERSION}"
+    if number > VERSION:
+        why += ": read it with the newer elastream that wrote it"
+    raise ProblemError(where, why)
+
+
 def _read(where: str, record: Any) -> Decision | Sample | dict[str, Any]:
     if not isinstance(record, dict) or "v" not in record:
         raise ProblemError(where, "is not a decision: no object with a version")
-    if record["v"] != VERSION:
-        version = abbreviate(record["v"])
-        raise ProblemError(where, f"has version {version}; this elastream reads {VERSION}")
+    expect_version(where, record["v"])
     try:
         match record.get("kind"):
             case "sample":

@@ -14,8 +14,10 @@ from typing import Any, Final, Literal, get_args
 from elastream.model.checks import Number, abbreviate, count, non_negative
 from elastream.model.errors import ProblemError
 
-VERSION: Final = 2
-"""Version of the line format."""
+VERSION: Final = 3
+"""Version of the line format that is written."""
+OLDEST_VERSION: Final = 2
+"""The oldest that is read: all lines of it are as they would be written now."""
 
 Kind = Literal[
     "attach",
@@ -42,6 +44,9 @@ Kind = Literal[
     "partitions",
     "repartition",
     "stuck",
+    "pause",
+    "resume",
+    "update",
     "leave",
     "detach",
 ]
@@ -56,7 +61,8 @@ gone. ``replan``: disturbed, planned again. ``refuse``: a request that cannot be
 ``done``: how a change ended. ``learn``: what past changes taught. ``spare``: about an executor that
 is kept ready. ``standby``: about copies of state that follow on other executors. ``partitions``: a
 query has too few, or enough again. ``repartition``: about a pause to change their number.
-``stuck``: a call that does not come back.
+``stuck``: a call that does not come back. ``pause``, ``resume``, ``update``: somebody stopped
+deciding, let it go on, or gave another policy.
 """
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Self, TypeVar
 
 from elastream.core.clock import steady_s
 from elastream.core.decision_log import LogEntry, LogWriter
+from elastream.core.decisions import Decision
 from elastream.core.events import (
     AbandonRequested,
     Action,
@@ -36,15 +37,19 @@ from elastream.core.events import (
     Learn,
     Log,
     MoveRequested,
+    PauseRequested,
     Place,
     Plan,
     RecordSample,
     Rehearse,
     Release,
     Repartition,
+    Request,
+    ResumeRequested,
     ScaleRequested,
     Stuck,
     Tick,
+    UpdateRequested,
     Warm,
 )
 from elastream.core.goal import Failure, Probe, Think
@@ -131,14 +136,16 @@ class Controller:
         self._lanes: dict[str, Lane] = {}
         self._tickets: dict[int, Ticket] = {}
         self._log_failed = False
+        self._said: list[Decision] | None = None
+        """What is logged about the request that is being taken in."""
         self._undo: list[Callable[[], None]] = []
         self.ended = threading.Event()
         """Set when the loop has ended, for whatever reason."""
 
     @property
     def policy(self) -> Policy:
-        """What the loop was asked for."""
-        return self._policy
+        """What the loop follows now."""
+        return self._policy if self._state is None else self._state.policy
 
     @property
     def state(self) -> LoopState:
@@ -190,6 +197,36 @@ class Controller:
         """Ask for a placement; the tasks move in mini-migrations."""
         self.feed(MoveRequested(dict(goal)))
 
+    def pause(self) -> None:
+        """Decide nothing until resumed; what is under way is given up."""
+        self.feed(PauseRequested())
+
+    def resume(self) -> None:
+        """Decide again."""
+        self.feed(ResumeRequested())
+
+    def update(self, policy: Policy) -> None:
+        """Follow another policy; raises where its goal makes no sense on this runtime now."""
+        self.request(UpdateRequested(policy))
+
+    def request(self, event: Request) -> tuple[Decision, ...]:
+        """Take in what somebody asks for; return what was logged about it, in order.
+
+        Raises ``ProblemError`` for a policy whose goal makes no sense on this runtime now.
+        """
+        with self._lock:
+            if isinstance(event, UpdateRequested) and self._state is not None:
+                event.policy.goal.check_start(self._wall_ms(), self.state.all_executors)
+            said: list[Decision] = []
+            self._said = said
+            try:
+                failed = self._take(event)
+            finally:
+                self._said = None
+        if failed:
+            self._leave_failed()
+        return tuple(said)
+
     def abandon(self, why: str) -> None:
         """Give up what is under way: what moved stays moved, the rest stays put."""
         self.feed(AbandonRequested(why))
@@ -222,11 +259,16 @@ class Controller:
 
     def feed(self, event: Event) -> None:
         """Take an event in and do what follows; those that come of it follow in order."""
+        if self._take(event):
+            self._leave_failed()
+
+    def _take(self, event: Event) -> bool:
+        """Take an event in; return whether the loop has failed, and is to be left."""
         failed = False
         with self._lock:
             self._events.append(event)
             if self._stepping or self._state is None:
-                return
+                return False
             self._stepping = True
             try:
                 while self._events:
@@ -238,8 +280,7 @@ class Controller:
             finally:
                 self._stepping = False
                 self._changed.notify_all()
-        if failed:
-            self._leave_failed()
+        return failed
 
     def __enter__(self) -> Self:
         return self.start()
@@ -301,6 +342,8 @@ class Controller:
             self._carry_out(instruction)
 
     def _carry_out(self, instruction: Instruction | RecordScene) -> None:
+        if self._said is not None and isinstance(instruction, Log):
+            self._said.append(instruction.decision)
         match instruction:
             case Log() | RecordSample() | RecordScene():
                 self._write(instruction)
@@ -327,7 +370,7 @@ class Controller:
     def _drop_copies(self) -> None:
         copies = self._runtime.copies
         if copies is not None:
-            job = Job("dropping copies", self._policy.timeouts.call_s, copies.drop, _ignore)
+            job = Job("dropping copies", self.policy.timeouts.call_s, copies.drop, _ignore)
             self._lane("copy").submit(job)
 
     def _begin(self, action: Action) -> None:
@@ -358,7 +401,7 @@ class Controller:
             return Failure(_line(error))
 
     def _call(self, action: Action, ticket: Ticket) -> Any:
-        runtime, grow_s = self._runtime, self._policy.timeouts.grow_s
+        runtime, grow_s = self._runtime, self.policy.timeouts.grow_s
         match action:
             case Grow(total=total):
                 return runtime.pool.grow(total, timeout_s=grow_s, ticket=ticket)
@@ -385,14 +428,14 @@ class Controller:
 
     def _limit_s(self, action: Action) -> float:
         if isinstance(action, Place):
-            return self._policy.timeouts.call_s
+            return self.policy.timeouts.call_s
         if isinstance(action, Copy):
-            return self._policy.timeouts.copy_s + _MARGIN_S
+            return self.policy.timeouts.copy_s + _MARGIN_S
         if isinstance(action, Learn):
             return _LEARN_S
         if isinstance(action, Repartition):
             return LONGEST_PAUSE_S + _MARGIN_S
-        return self._policy.timeouts.action_s + _MARGIN_S
+        return self.policy.timeouts.action_s + _MARGIN_S
 
     def _lane(self, name: str) -> Lane:
         if name not in self._lanes:
@@ -415,7 +458,7 @@ class Controller:
                         _logger.error("decisions are no longer logged: %s", _line(error))
                     self._log_failed = True
 
-        job = Job("writing the log", self._policy.timeouts.call_s, write, _ignore)
+        job = Job("writing the log", self.policy.timeouts.call_s, write, _ignore)
         self._lane("log").submit(job)
 
     def _leave(self) -> None:

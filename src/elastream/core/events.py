@@ -16,6 +16,7 @@ from elastream.core.application import Observed
 from elastream.core.decisions import Decision
 from elastream.core.goal import Question
 from elastream.core.learning import Lesson
+from elastream.core.policy import Policy
 from elastream.core.routes import RouteOrder
 from elastream.core.samples import Sample, take_sample
 from elastream.model.observation import (
@@ -174,6 +175,8 @@ class ScaleRequested:
     executors: int
     tau: float | None = None
     """How uneven the load may be afterwards; ``None``: as the policy has it."""
+    by: str | None = None
+    """Who asked; ``None`` for the program itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,41 @@ class MoveRequested:
 
     goal: Mapping[TaskId, str]
     """The executor each of these tasks should be on; other tasks stay."""
+    by: str | None = None
+    """Who asked; ``None`` for the program itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRequested:
+    """Decide nothing until resumed; give up what is under way, and go on watching."""
+
+    by: str | None = None
+    """Who asked; ``None`` for the program itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    """Decide again."""
+
+    by: str | None = None
+    """Who asked; ``None`` for the program itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRequested:
+    """Follow another policy, which has been checked, from now on."""
+
+    policy: Policy
+    by: str | None = None
+    """Who asked; ``None`` for the program itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRefused:
+    """A person gave a command that cannot be carried out as a whole."""
+
+    why: str
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,17 +384,18 @@ Fact = (
     | Status
 )
 """What the monitor reports."""
-Event = (
-    Fact
-    | CopiesLost
-    | Tick
-    | Answered
-    | Stuck
-    | ScaleRequested
+Request = (
+    ScaleRequested
     | MoveRequested
+    | PauseRequested
+    | ResumeRequested
+    | UpdateRequested
+    | CommandRefused
     | AbandonRequested
     | DetachRequested
 )
+"""What somebody asks for."""
+Event = Fact | CopiesLost | Tick | Answered | Stuck | Request
 Action = Grow | Warm | Plan | Release | Copy | Place | Repartition | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
 Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from elastream.core.change import Change
 from elastream.core.goal import Wanted, allowed
-from elastream.core.guards import stepwise
+from elastream.core.guards import active_guards, stepwise
 from elastream.core.partitions import ShortageWatch
 from elastream.core.scenes import expected_left_s, unknowns
 from elastream.core.state import LoopState
@@ -16,7 +16,7 @@ def explained(state: LoopState) -> str:
     """Return a few lines for a person."""
     if state.phase.detached:
         return "It has let go of the application; the queries run on as they are."
-    lines = [_now(state)]
+    lines = [_now(state), *(f"Held back: {why}." for why in active_guards(state).values())]
     if state.phase.change is not None:
         lines.append(_under_way(state, state.phase.change))
     elif state.phase.resting:
@@ -52,6 +52,9 @@ def _resting(state: LoopState) -> list[str]:
     lines = [_wish(state, wanted)]
     lines += [f"{sentence}." for sentence in goal.turning_points(state.memory, state.observed)]
     policy = state.policy
+    if policy.largest_step is not None:
+        executors = pluralize(policy.largest_step, "executor")
+        lines.append(f"One change adds or gives back at most {executors}.")
     rounds = pluralize(policy.patience, "round of batches", "rounds of batches")
     lines.append(f"A need must last for {rounds}, {policy.cooldown_s:g} s after the last change.")
     return lines

@@ -18,8 +18,12 @@ from elastream.core.events import BatchObserved, Event, Log
 from elastream.core.goal import Wanted
 from elastream.core.periods import Period
 from elastream.core.prediction import busiest_now
-from elastream.core.state import LoopState, note
+from elastream.core.state import LoopState, Pause, note
 from elastream.model.observation import BatchObservation
+from elastream.model.words import asked_for
+
+GUARDS: Final = ("paused", "excluded period", "ineffective")
+"""Names of what may hold changes back, next to patience and cooldown."""
 
 _BATCHES: Final = 5
 """A query is compared by the median of this many batches."""
@@ -36,17 +40,42 @@ _CAUGHT_UP: Final = 1.3
 
 def guard(state: LoopState, wanted: Wanted) -> str | None:
     """Return why a change that a goal wants should not be begun now; ``None`` where it may."""
+    return _excluded(state) or _ineffective(state, wanted.need)
+
+
+def active_guards(state: LoopState) -> dict[str, str]:
+    """Return the guards that hold changes back now, by name, with a sentence each."""
+    pause, excluded = state.pause, _excluded(state)
+    doubts = filter(None, (_ineffective(state, kind) for kind in state.doubts))
+    paused = None if pause is None else _paused(state, pause)
+    reasons = (paused, excluded, "; ".join(doubts) or None)
+    return {name: why for name, why in zip(GUARDS, reasons, strict=True) if why is not None}
+
+
+def _paused(state: LoopState, pause: Pause) -> str:
+    since = ""
+    if pause.since_ms is not None:
+        wall = datetime.fromtimestamp(state.on_the_wall(pause.since_ms) / 1000)
+        since = f" since {wall:%Y-%m-%d %H:%M:%S}"
+    return f"paused{since}, {asked_for(pause.by)}"
+
+
+def _excluded(state: LoopState) -> str | None:
     wall_ms = state.observed.wall_ms
-    if wall_ms is not None:
-        wall = datetime.fromtimestamp(wall_ms / 1000)
-        for period in state.policy.excluded_periods:
-            if Period.of("excluded_periods", period).includes(wall):
-                return f"{period} is excluded"
-    doubt = state.doubts.get(wanted.need)
-    if doubt is not None and doubt.tries >= _TRIES and _holds(doubt, state):
-        until = "until load, tasks or executors change"
-        return f"a further {wanted.need} has not helped: not again {until}"
+    if wall_ms is None:
+        return None
+    wall = datetime.fromtimestamp(wall_ms / 1000)
+    for period in state.policy.excluded_periods:
+        if Period.of("excluded_periods", period).includes(wall):
+            return f"{period} is excluded"
     return None
+
+
+def _ineffective(state: LoopState, kind: str) -> str | None:
+    doubt = state.doubts.get(kind)
+    if doubt is None or doubt.tries < _TRIES or not _holds(doubt, state):
+        return None
+    return f"a further {kind} has not helped: not again until load, tasks or executors change"
 
 
 def stepwise(state: LoopState, wanted: Wanted) -> Wanted:

@@ -172,6 +172,8 @@ def _begun(state: LoopState, name: str) -> Transition:
     policy, shortage = state.policy, state.shortages[name].said
     if not policy.repartition or policy.advise_only or shortage is None or shortage.enough is None:
         return state, ()
+    if state.pause is not None:
+        return state, ()
     cooling = state.is_recent(state.changed_ms, policy.cooldown_s)
     if cooling or state.is_recent(state.paused_ms, _EVERY_S) or state.request is not None:
         return state, ()

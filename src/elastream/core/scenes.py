@@ -16,6 +16,7 @@ from typing import Final, Literal
 from elastream.core.application import Query
 from elastream.core.events import Instruction
 from elastream.core.goal import Marks
+from elastream.core.guards import active_guards
 from elastream.core.state import LoopState, Transition
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import pluralize
@@ -53,6 +54,10 @@ class SceneLoop:
     spare_executor_s: float
     unknown: tuple[str, ...] = ()
     """What it does not know, a sentence each."""
+    guards: Mapping[str, str] = field(default_factory=dict)
+    """What holds changes back now, by name, a sentence each."""
+    largest_step: int | None = None
+    """Most executors that one change of a goal adds or gives back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,8 @@ def with_scene_if_due(
         or before.all_executors != state.all_executors
         or before.standbys.there != state.standbys.there
         or before.queries.keys() != state.queries.keys()
+        or before.pause != state.pause
+        or before.policy is not state.policy
     )
     tasks = sum(len(query.load.tasks) for query in state.queries.values())
     every_s = max(_EVERY_S, tasks * _S_A_TASK) if state.unshown else _WHEN_QUIET_S
@@ -307,6 +314,8 @@ def _loop(state: LoopState) -> SceneLoop:
         executor_s=state.executor_s,
         spare_executor_s=state.spare_executor_s,
         unknown=unknowns(state),
+        guards={} if state.phase.detached else active_guards(state),
+        largest_step=policy.largest_step,
     )
 
 

@@ -104,7 +104,8 @@ def update_spares(state: LoopState, *, resting: bool) -> Transition:
     doing = state.preparation
     if doing is not None:
         return _overdue(state, doing)
-    if not resting or not state.policy.spares or not _due(state):
+    policy = state.policy
+    if not resting or policy.advise_only or not (policy.spares or state.spares) or not _due(state):
         return state, ()
     surplus = -_missing(state)
     if surplus > 0:
@@ -114,7 +115,7 @@ def update_spares(state: LoopState, *, resting: bool) -> Transition:
         doing = Preparation(ticket, "releasing", state.now_ms, ids)
         return replace(state, preparation=doing), (log, Release(ticket, ids))
     cold = tuple(each.id for each in state.spares if not each.warm)
-    if cold and state.policy.movement.warm_up:
+    if cold and policy.movement.warm_up:
         state, ticket = state.ticketed()
         doing = Preparation(ticket, "warming", state.now_ms, cold)
         return replace(state, preparation=doing), (Warm(ticket, cold),)

@@ -80,6 +80,15 @@ class Detached(Phase):
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing is decided until somebody resumes."""
+
+    since_ms: int | None
+    by: str | None = None
+    """Who asked; ``None`` for the program itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """What the goal has called for, again and again.
 
@@ -203,6 +212,8 @@ class LoopState:
     """When a job was last seen to run."""
     jobs: int = 0
     signal: Signal = Signal()
+    pause: Pause | None = None
+    """``None`` where it decides."""
     changed_ms: int | None = None
     """When the last change ended, well or not."""
     outcome: Outcome | None = None

@@ -32,7 +32,7 @@ from elastream.core.migrator.ending import abandon_change
 from elastream.core.next import Begin, TakeOn, TakeRequest
 from elastream.core.spares import begin_work
 from elastream.core.state import LoopState, Phase, Transition, Turn, note
-from elastream.model.words import join_names, pluralize
+from elastream.model.words import asked_for, join_names, pluralize
 
 _WAKE_AGAIN_S: Final = 5.0
 """How long after a change was given up executors are asked for again where none is alive."""
@@ -69,31 +69,33 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tur
     """Take on what a person asked for; while something is under way it comes next."""
     policy = state.policy
     if policy.advise_only:
-        why = "a change was asked for; the policy only advises"
+        why = f"a change was {asked_for(event.by)}; the policy only advises"
         return state, (note(state, "refuse", why),), None
     wrong = _wrong(state, event)
     if wrong is not None:
         return state, (note(state, "refuse", wrong),), None
     if not state.phase.resting:
-        log = note(state, "wait", "a change was asked for while one is under way: it comes next")
+        later = f"a change was {asked_for(event.by)} while one is under way: it comes next"
+        log = note(state, "wait", later)
         return replace(state, request=event), (log,), None
     fewer = isinstance(event, ScaleRequested) and event.executors < len(state.executors)
     if fewer and state.unseen:  # which executors hold state is not known yet
         unseen = join_names(state.unseen)
-        why = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
-        return replace(state, request=event), (note(state, "wait", why),), None
+        later = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
+        return replace(state, request=event), (note(state, "wait", later),), None
+    asked = asked_for(event.by)
     if isinstance(event, MoveRequested):
         state = begin_work(state, set(event.goal.values()))
         alive = len(state.executors)
-        change = Change("move", alive, alive, "asked for", placement=event.goal)
-        reason = f"{len(event.goal)} tasks asked for"
+        change = Change("move", alive, alive, asked, placement=event.goal)
+        reason = f"{len(event.goal)} tasks {asked}"
     else:
         alive = len(state.executors)
         kind: ChangeKind = "rebalance"
         if event.executors != alive:
             kind = "scale-out" if event.executors > alive else "scale-in"
-        change = Change(kind, alive, event.executors, "asked for", tau=event.tau)
-        reason = f"{kind} to {event.executors}: asked for"
+        change = Change(kind, alive, event.executors, asked, tau=event.tau)
+        reason = f"{kind} to {event.executors}: {asked}"
     return state, (note(state, change.kind, reason),), Begin("growing", change)
 
 
@@ -202,6 +204,8 @@ def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
     if wanted.need == "hold":
         return wanted.reason
     wish = f"{wanted.need} to {wanted.executors} wanted, {wanted.reason}"
+    if state.pause is not None:
+        return f"paused; {wish}"
     if state.is_recent(state.changed_ms, policy.cooldown_s) and not urgent:
         rest_s = policy.cooldown_s - state.passed_s(state.changed_ms)
         return f"cooling down, {rest_s:.1f} s left; {wish}"

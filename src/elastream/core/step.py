@@ -15,19 +15,24 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from elastream.core.control import pause, resume, update
 from elastream.core.events import (
     AbandonRequested,
     Answered,
     BatchObserved,
     Cancel,
+    CommandRefused,
     DetachRequested,
     Event,
     Instruction,
     Learn,
     MoveRequested,
+    PauseRequested,
     RecordSample,
+    ResumeRequested,
     ScaleRequested,
     Stuck,
+    UpdateRequested,
 )
 from elastream.core.facts import take_in
 from elastream.core.goal import Failure, Think
@@ -120,6 +125,14 @@ def step(state: LoopState, event: Event) -> Transition:
             state, ended = log_outcome(state)
             state, instructions = _followed(take_request(state, event))
             return state, (*ended, *instructions)
+        case PauseRequested():
+            return _followed(pause(state, event))
+        case ResumeRequested():
+            return _followed(resume(state, event))
+        case UpdateRequested():
+            return _followed(update(state, event))
+        case CommandRefused(why=why, by=by):
+            return state, (note(state, "refuse", f"a command of {by} is refused: {why}"),)
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
         case DetachRequested():
@@ -132,7 +145,7 @@ def step(state: LoopState, event: Event) -> Transition:
             return _learnt(state, result)
         case Answered(ticket=ticket, result=result) if _prepares(state, ticket):
             state, log = on_spare_result(state, result)
-            state, more = update_spares(state, resting=state.phase.resting)
+            state, more = update_spares(state, resting=_may_prepare(state))
             return state, (*log, *more)
         case Answered(ticket=ticket, result=result) if ticket == state.standbys.ticket:
             return on_copies_result(state, result)
@@ -266,10 +279,15 @@ def _see_to_the_rest(state: LoopState) -> Transition:
     """Take a sample, ask for a lesson, and see to spares and standbys, where that is due."""
     state, sample = _sample_if_due(state)
     state, lesson = _ask_for_lesson_if_due(state)
-    resting = state.phase.resting
+    resting = _may_prepare(state)
     state, spares = update_spares(state, resting=resting)
     state, standbys = update_standbys(state, resting=resting)
     return state, (*sample, *lesson, *spares, *standbys)
+
+
+def _may_prepare(state: LoopState) -> bool:
+    """Whether spares and copies may be seen to."""
+    return state.phase.resting and state.pause is None
 
 
 def _prepares(state: LoopState, ticket: int) -> bool:

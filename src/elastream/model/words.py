@@ -19,6 +19,11 @@ def join_names(names: Iterable[str], *, most: int = _MOST_LISTED) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") if names else "none"
 
 
+def asked_for(by: str | None) -> str:
+    """Return that something was asked for, and by whom where that is known."""
+    return "asked for" if by is None else f"asked for by {by}"
+
+
 def printable(text: str) -> str:
     """Return text that a terminal shows and never acts on, in one line.
 
