@@ -73,6 +73,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "text").write_text("words\n")
     (tmp_path / "token").write_text("of sixteen or more characters\n")
     (tmp_path / "token").chmod(0o600)
+    (tmp_path / "secret").write_text("of-sixteen-or-more-characters\n")
+    (tmp_path / "secret").chmod(0o600)
     log = DecisionLog(tmp_path / "log.jsonl")
     log.append(Decision(0, None, "attach", "attached", 2))
     tasks = {TaskId("q", 0, partition): (0.5, 100) for partition in range(4)}

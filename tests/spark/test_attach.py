@@ -40,6 +40,8 @@ from elastream import (
     attach,
     read_decisions,
 )
+from elastream.control.commands import Answer
+from elastream.control.local_door import ask_locally
 from elastream.core.scene_lines import laid_over
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
@@ -154,6 +156,49 @@ def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
         assert_exact(spark, query, checkpoint)
     assert kinds(decisions).count("done") == 2
     assert "abandon" not in kinds(decisions)
+
+
+def test_a_running_query_is_steered_from_outside_its_program_and_stays_exact(
+    spark: SparkSession, checkpoint: Path, tmp_path: Path
+) -> None:
+    decisions: list[Decision] = []
+    path = tmp_path / "run.sock"
+
+    def ask(**record: object) -> Answer:
+        return ask_locally(path, record)
+
+    with counting(spark, checkpoint) as query:
+        attachment = attach(query, STEPWISE, log=decisions.append, control=path)
+        await_tasks(attachment)
+        target = min(holders(attachment))
+        attachment.move(dict.fromkeys(attachment.where(), target))
+        until(lambda: attachment.state.phase.name == "moving", "tasks move")
+        assert "the move under way ends here" in ask(command="pause").says
+        assert attachment.wait(PATIENCE_S)
+        assert len(holders(attachment)) == 2, "what had not moved stays where it was"
+        refused = ask(command="set", fields={"tau": "0.4", "max_executors": "0"})
+        assert not refused.taken
+        assert refused.says.startswith("max_executors: 0 ")
+        assert attachment.state.policy == STEPWISE
+        assert not ask(command="set", fields={"repartition": "true"}).taken
+        assert ask(command="set", fields={"tau": "0.4"}).taken
+        assert ask(command="scale", executors=3).taken, "by hand also while paused"
+        assert attachment.wait(PATIENCE_S)
+        assert len(attachment.executors()) == 3
+        assert ask(command="resume").taken
+        with pytest.raises(AlreadyAttachedError):
+            attach(query, STEPWISE)
+        assert ask(command="detach").taken
+        until(lambda: attachment.state.phase.detached, "it has let go")
+        assert not ask(command="scale", executors=2).taken
+        assert query.isActive
+        attachment.detach()
+        assert not path.exists()
+        assert_exact(spark, query, checkpoint)
+    story = [kind for kind in kinds(decisions) if kind in ("pause", "abandon", "refuse", "update")]
+    assert story == ["pause", "abandon", "refuse", "refuse", "update"]
+    assert decisions[-1].kind == "detach"
+    assert "asked for by" in decisions[-1].reason
 
 
 def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused_where_not(

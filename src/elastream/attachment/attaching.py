@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from elastream.attachment.application import (
     APPLICATIONS,
@@ -21,8 +21,12 @@ from elastream.attachment.application import (
     registered,
 )
 from elastream.attachment.summary import summary_html, summary_text
+from elastream.control.commands import Answer, answered
+from elastream.control.local_door import LocalDoor, checked_path
+from elastream.control.token_file import token_in
 from elastream.core.decision_log import LogEntry, LogWriter, log_writer
 from elastream.core.decisions import Decision
+from elastream.core.events import PauseRequested, ResumeRequested, UpdateRequested
 from elastream.core.explaining import explained
 from elastream.core.policy import Policy
 from elastream.core.state import LoopState
@@ -36,7 +40,13 @@ from elastream.model.errors import (
 from elastream.model.observation import Executor, TaskId
 from elastream.model.words import join_names
 from elastream.page.run import Run
-from elastream.page.server import PageServer, page_address
+from elastream.page.server import (
+    PageDoor,
+    PageServer,
+    checked_certificate,
+    expect_private,
+    page_address,
+)
 from elastream.spark.internals.query_session import is_session, queries_of, session_of
 from elastream.spark.internals.repartitioning import expect_repartitioning
 from elastream.spark.internals.spark_internals import SparkInternals
@@ -51,6 +61,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+_TOO_EARLY: Final = Answer(False, "the loop is being attached; try again")
 
 OneLog = Path | str | Callable[[Decision], None]
 Log = OneLog | Sequence[OneLog] | None
@@ -80,7 +92,7 @@ class Attachment:
     @property
     def state(self) -> LoopState:
         """What the controller knows now; immutable."""
-        return self._application.controller.state
+        return self._application.state
 
     @property
     def monitor(self) -> SparkMonitor:
@@ -136,6 +148,26 @@ class Attachment:
         """Give up the change under way: what moved stays moved, the rest stays put."""
         self._application.controller.abandon(why)
 
+    def pause(self) -> None:
+        """Stop deciding and give up the change under way; watching goes on.
+
+        While paused only what somebody asks for is done. Harmless if repeated.
+        """
+        if self.state.pause is None:
+            self._application.request(PauseRequested())
+
+    def resume(self) -> None:
+        """Decide again, from what is there now. Harmless if repeated."""
+        if self.state.pause is not None:
+            self._application.request(ResumeRequested())
+
+    def update(self, policy: Policy) -> None:
+        """Follow another policy; raises ``ElastreamError``, and changes nothing, where it cannot.
+
+        A change under way goes on where the new policy allows it.
+        """
+        self._application.request(UpdateRequested(policy))
+
     def wait(self, timeout_s: float) -> bool:
         """Return when no change is under way; ``False`` at the timeout."""
         return self._application.controller.wait(timeout_s)
@@ -145,7 +177,7 @@ class Attachment:
         return self._application.await_queries(timeout_s)
 
     def paused(self, query: str | None = None) -> bool:
-        """Whether a query, by its name, or any, is stopped for a change and will go on."""
+        """Whether a query, by its name, or any, is stopped for more partitions and will go on."""
         return self._application.paused(query)
 
     def detach(self, *, patient: bool = True) -> None:
@@ -184,6 +216,9 @@ def attach(
     trace: Path | str | None = None,
     page: int | str | None = None,
     page_names: Sequence[str] = (),
+    page_token: Path | str | None = None,
+    page_certificate: Path | str | None = None,
+    control: Path | str | None = None,
     restart: Restarts = None,
 ) -> Attachment:
     """Make running queries elastic within the bounds of ``policy``.
@@ -200,8 +235,14 @@ def attach(
     three the first attachment of the application counts.
 
     ``page`` is a port of this machine (0 takes a free one) with a page for browsers and
-    ``/metrics`` for Prometheus; ``"HOST:PORT"`` opens it to other machines. It is read-only.
-    ``page_names`` are further host names of it: requests for unknown names are refused.
+    ``/metrics`` for Prometheus; ``"HOST:PORT"`` opens it to other machines. ``page_names`` are
+    further host names of it: requests for unknown names are refused. It is read-only without
+    ``page_token``, a file with a token (made where there is none) for those who may steer the loop
+    there. ``page_certificate``, a PEM file with certificate and key, makes it HTTPS, which a token
+    needs beyond this machine.
+
+    ``control`` is the path of a local socket at which your user, and root, can steer the loop with
+    ``elastream control``.
 
     ``restart`` starts the query again on its checkpoint and returns it, for a policy with
     ``repartition``; for several queries, or a session, a mapping has a function for each name, and
@@ -217,12 +258,29 @@ def attach(
     wanted = replace(wanted, restarts=_restarts(policy, wanted, restart))
     for setting in advised(wrong_settings(internals.spark)):
         _log.warning("%s", setting)
+    token, pem = _secrets(page, page_token, page_certificate)
+    where = None if control is None else checked_path(Path(control))
     with ExitStack() as undo:
         writers, server = [_writer(log)], None
+        steered: list[Application] = []
+
+        def door(text: bytes, by: str) -> Answer:
+            return answered(steered[0], text, by) if steered else _TOO_EARLY
+
         if page is not None:
             run = Run(internals.spark.sparkContext.appName or "an application")
-            server = undo.enter_context(PageServer(run, page_address(page), names=page_names))
+            server = undo.enter_context(
+                PageServer(
+                    run,
+                    page_address(page),
+                    names=page_names,
+                    door=None if token is None else PageDoor(door, token),
+                    certificate=pem,
+                )
+            )
             writers.append(run.take)
+        if where is not None:
+            undo.callback(LocalDoor(where, door).close)
         with registered(internals.application_id()) as application:
             if application is not None and application.controller.policy != policy:
                 raise AlreadyAttachedError(
@@ -240,6 +298,7 @@ def attach(
             if not joined:
                 application.start()
                 APPLICATIONS[application.id] = application
+            steered.append(application)
         attachment = Attachment(application, wanted, undo.pop_all(), server)
     if joined:
         try:
@@ -248,6 +307,22 @@ def attach(
             attachment.detach()
             raise
     return attachment
+
+
+def _secrets(
+    page: int | str | None, token: Path | str | None, certificate: Path | str | None
+) -> tuple[str | None, Path | None]:
+    """Return the page's token and its certificate, checked."""
+    for name, value in (("page_token", token), ("page_certificate", certificate)):
+        if value is not None and page is None:
+            raise ProblemError(name, "means something only with a page")
+    pem = None if certificate is None else Path(certificate)
+    if pem is not None:
+        checked_certificate(pem)
+    if token is None or page is None:
+        return None, pem
+    expect_private(page_address(page), pem)
+    return token_in(Path(token), field="page_token", make=True), pem
 
 
 def _restarts(policy: Policy, wanted: Wanted, restart: Restarts) -> Mapping[str, Restart]:

@@ -24,6 +24,7 @@ _CORE: Final = {
     "demo": "elastream.cli.demo.command:demo",
     "doctor": "elastream.cli.doctor:doctor",
     "run": "elastream.cli.run:run",
+    "control": "elastream.cli.control:control",
     "plan": "elastream.cli.plan.app:app",
     "log": "elastream.cli.log:log",
     "page": "elastream.cli.page:page",

@@ -31,6 +31,22 @@ _PAGE = typer.Option(
     help="Show the run in a browser, on this port of this machine (0 takes one that is free); "
     "HOST:PORT lets others look too.",
 )
+_TOKEN = typer.Option(
+    "--page-token",
+    metavar="FILE",
+    help="With --page: let those who have the token in this file steer the loop through the page; "
+    "where there is no such file, it is made.",
+)
+_CERTIFICATE = typer.Option(
+    "--page-certificate",
+    metavar="FILE",
+    help="With --page: speak HTTPS, with the certificate and the key in this file (PEM).",
+)
+_CONTROL = typer.Option(
+    "--control",
+    metavar="PATH",
+    help="Make a local socket here, at which elastream control steers the loop.",
+)
 _MEASURE = typer.Option(
     "--measure",
     metavar="FILE",
@@ -55,6 +71,9 @@ def run(
     log: Annotated[Path | None, LOG] = None,
     page: Annotated[str | None, _PAGE] = None,
     page_names: Annotated[list[str] | None, PAGE_NAME] = None,
+    page_token: Annotated[Path | None, _TOKEN] = None,
+    page_certificate: Annotated[Path | None, _CERTIFICATE] = None,
+    control: Annotated[Path | None, _CONTROL] = None,
     measure: Annotated[Path | None, _MEASURE] = None,
     launcher: Annotated[bool, _LAUNCHER] = False,
 ) -> Callable[[], int] | None:
@@ -88,9 +107,16 @@ def run(
     )
     expect_installed("pyspark")
     there = None if log is None else log.absolute()  # wherever the program goes
-    names = tuple(page_names or ())
     settings = RunSettings(
-        policy, master=master, force=force, log=there, page=page, page_names=names
+        policy,
+        master=master,
+        force=force,
+        log=there,
+        page=page,
+        page_names=tuple(page_names or ()),
+        page_token=None if page_token is None else page_token.absolute(),
+        page_certificate=None if page_certificate is None else page_certificate.absolute(),
+        control=None if control is None else control.absolute(),
     )
     if measure is not None:
         from elastream.cli.run_summaries import checked_target

@@ -94,6 +94,9 @@ class LaunchedSession:
             log=settings.log,
             page=settings.page,
             page_names=settings.page_names,
+            page_token=settings.page_token,
+            page_certificate=settings.page_certificate,
+            control=settings.control,
         )
 
     def _await_executors(self, spark: SparkSession) -> None:

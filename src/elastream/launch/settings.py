@@ -7,13 +7,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from elastream.control.local_door import checked_path
+from elastream.control.token_file import token_in
 from elastream.core.decision_log import DecisionLog
 from elastream.core.goal import Goal
 from elastream.core.policy import Policy, goal_named, goal_of
 from elastream.launch.given import has_no_executors
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
-from elastream.page.server import checked_address, checked_names
+from elastream.page.server import (
+    checked_address,
+    checked_certificate,
+    checked_names,
+    expect_private,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,11 @@ class RunSettings:
     page: str | None = None
     page_names: tuple[str, ...] = ()
     """Further host names by which others call the page."""
+    page_token: Path | None = None
+    """The file with the token of those who may steer the loop through the page."""
+    page_certificate: Path | None = None
+    control: Path | None = None
+    """The local socket at which the loop can be steered."""
 
     def __post_init__(self) -> None:
         if self.master is not None and has_no_executors(self.master):
@@ -37,8 +49,15 @@ class RunSettings:
         if self.log is not None:
             DecisionLog(self.log)  # refuse before a long run what cannot be written
         checked_names(self.page_names)
+        if self.page_certificate is not None:
+            checked_certificate(self.page_certificate)
         if self.page is not None:
-            checked_address(self.page)
+            address = checked_address(self.page)
+            if self.page_token is not None:
+                expect_private(address, self.page_certificate)
+                token_in(self.page_token, field="page_token", make=True)
+        if self.control is not None:
+            checked_path(self.control)
 
 
 def goal_given(name: str, folder: str) -> Goal:

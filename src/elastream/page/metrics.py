@@ -24,6 +24,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from elastream.core.guards import GUARDS
 from elastream.model.checks import Number
 from elastream.page.counts import Counted, Counts, Histogram
 from elastream.page.metric_view import Samples, View, number_of
@@ -96,6 +97,19 @@ def _of_loop(view: View) -> Iterator[Metric]:
     )
     seen_s = None if view.at_ms is None else view.at_ms / 1000
     yield _gauge("loop_seen_timestamp_seconds", "When the loop last showed how it is.", seen_s)
+    guards = loop.get("guards")
+    active = guards if isinstance(guards, dict) else {}
+    yield _gauge(
+        "guard_active",
+        "1 while the guard holds changes back.",
+        [((name,), (1 if name in active else 0) if view.attached else None) for name in GUARDS],
+        ("guard",),
+    )
+    yield _gauge(
+        "largest_step_executors",
+        "Most executors that one change of a goal adds or gives back.",
+        view.of_loop("largest_step"),
+    )
     unknowns = len(unknown) if isinstance(unknown, list) else None
     yield _gauge("loop_unknowns", "How many things the loop does not know.", unknowns)
 

@@ -1,4 +1,9 @@
-"""The page's server: static files, a stream of records, and metrics. It changes nothing.
+"""The page's server: static files, a stream of records, and metrics.
+
+It changes nothing, unless it was made with a token: then ``POST /control`` takes commands to the
+loop (:mod:`elastream.control`) from whoever sends that token. It is a header, which no other web
+site can make a browser send, and a request whose ``Origin`` is another site is refused in any case.
+A token is taken on the loopback address or over TLS alone.
 
 It may run in the driver of an application, so everything that a client can take is bounded
 (:class:`Limits`). Writers of records never wait for a reader (:mod:`elastream.page.history`).
@@ -11,11 +16,13 @@ it through a visitor's browser by a name of its own (DNS rebinding).
 from __future__ import annotations
 
 import errno
+import hmac
 import io
 import json
 import logging
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Collection
 from contextlib import suppress
@@ -26,12 +33,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from importlib.resources import files
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from elastream.control.commands import LONGEST, Door
+from elastream.control.connection import BoundedReader, BoundedWriter, Deadline
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ElastreamError, ProblemError
-from elastream.page.connection import BoundedReader, BoundedWriter, Deadline
 from elastream.page.run import Run
 
 _log = logging.getLogger(__name__)
@@ -69,6 +78,11 @@ _FULL: Final = (
     b"Connection: close\r\n\r\ntoo many connections\n"
 )
 
+_WRONG_ORIGIN: Final = b"a command must come from this page itself\n"
+_WRONG_TOKEN: Final = b"the token is missing or wrong\n"
+_WRONG_KIND: Final = b"a command is JSON, with a Content-Type of application/json\n"
+_WRONG_SIZE: Final = b"a command needs a Content-Length, and may have some kilobytes\n"
+
 Address = tuple[str, int]
 
 
@@ -89,6 +103,35 @@ class Limits:
 
 
 _DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class PageDoor:
+    """Takes commands from whoever has the token."""
+
+    door: Door
+    token: str
+
+
+def checked_certificate(certificate: Path) -> ssl.SSLContext:
+    """Return what encrypts connections with a certificate and its key, both in one PEM file."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate)
+    except (OSError, ssl.SSLError) as error:
+        why = f"{certificate} is not a PEM file with a certificate and its key: {error}"
+        raise ProblemError("page_certificate", why) from None
+    return context
+
+
+def expect_private(address: Address, certificate: Path | None) -> None:
+    """Refuse a token that others could read on its way."""
+    if certificate is None and not _is_loopback(address[0]):
+        raise ProblemError(
+            "page_token",
+            "could be read on its way: give `page_certificate`, or keep the page on this machine",
+        )
 
 
 def page_address(page: int | str, *, field: str = "page") -> Address:
@@ -120,7 +163,8 @@ def checked_address(page: int | str) -> Address:
 class PageServer:
     """Serves one run until it is closed. Port 0 takes one that is free.
 
-    ``names`` are further host names that clients may call it by.
+    ``names`` are further host names that clients may call it by. With a ``door`` it takes commands,
+    with a ``certificate`` it speaks HTTPS.
     """
 
     def __init__(
@@ -130,10 +174,15 @@ class PageServer:
         *,
         names: Collection[str] = (),
         limits: Limits = _DEFAULT_LIMITS,
+        door: PageDoor | None = None,
+        certificate: Path | None = None,
     ) -> None:
         host, port = address
         self._run = run
-        self._server = _Server(run, host, port, checked_names(names), limits)
+        if door is not None:
+            expect_private(address, certificate)
+        context = None if certificate is None else checked_certificate(certificate)
+        self._server = _Server(run, host, port, checked_names(names), limits, door, context)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="elastream page", daemon=True
         )
@@ -144,7 +193,7 @@ class PageServer:
         """Where it is."""
         host, port = self._server.server_address[:2]
         name = f"[{host!s}]" if ":" in str(host) else str(host)
-        return f"http://{name}:{port}/"
+        return f"{self._server.scheme}://{name}:{port}/"
 
     def close(self) -> None:
         """End it; harmless if repeated."""
@@ -167,10 +216,19 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(
-        self, run: Run, host: str, port: int, names: frozenset[str], limits: Limits
+        self,
+        run: Run,
+        host: str,
+        port: int,
+        names: frozenset[str],
+        limits: Limits,
+        door: PageDoor | None = None,
+        context: ssl.SSLContext | None = None,
     ) -> None:
         self.run = run
         self.limits = limits
+        self.door = door
+        self._context = context
         self.readers = threading.BoundedSemaphore(limits.readers)
         self.closing = threading.Event()
         self._connections = threading.BoundedSemaphore(limits.connections)
@@ -218,7 +276,21 @@ class _Server(ThreadingHTTPServer):
                 self.closing.wait(self.limits.pause_s)
             raise
         self._out_of_descriptors = False
-        return accepted
+        if self._context is None:
+            return accepted
+        connection, client = accepted  # it shakes hands in its own thread: that may take a while
+        return self._context.wrap_socket(
+            connection, server_side=True, do_handshake_on_connect=False
+        ), client
+
+    @property
+    def scheme(self) -> str:
+        """Of its address."""
+        return "http" if self._context is None else "https"
+
+    def is_own_origin(self, origin: str, host: str) -> bool:
+        """Return whether a request's ``Origin`` is this page as the request calls it."""
+        return origin.lower() == f"{self.scheme}://{host}".lower()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, unless there are too many."""
@@ -262,6 +334,9 @@ class _Handler(BaseHTTPRequestHandler):
         limits = self.server.limits
         self.connection = self.request
         self._deadline = Deadline(limits.request_s)
+        if isinstance(self.connection, ssl.SSLSocket):
+            self.connection.settimeout(self._deadline.left_s())
+            self.connection.do_handshake()
         reader = BoundedReader(self.connection, self._deadline, limits.head_bytes)
         self.rfile = io.BufferedReader(reader)
         self.wfile = BoundedWriter(self.connection, self._deadline)
@@ -290,6 +365,41 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_static("index.html" if path == "/" else path.removeprefix("/"))
 
     do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        """Carry out a command, where the page takes any."""
+        door = self.server.door
+        if door is None or urlsplit(self.path).path != "/control":
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+            return
+        host = self.headers.get("Host", "")
+        origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
+        if not self.server.is_called_by(host):
+            self._send(HTTPStatus.FORBIDDEN, _WRONG_HOST)
+        elif (origin is not None and not self.server.is_own_origin(origin, host)) or (
+            site not in ("same-origin", "none")
+        ):
+            self._send(HTTPStatus.FORBIDDEN, _WRONG_ORIGIN)
+        elif not _has_token(self.headers.get("Authorization", ""), door.token):
+            self._send(HTTPStatus.UNAUTHORIZED, _WRONG_TOKEN)
+        elif self.headers.get_content_type() != "application/json":
+            self._send(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _WRONG_KIND)
+        elif not (length := _length(self.headers.get("Content-Length"))):
+            self._send(HTTPStatus.LENGTH_REQUIRED, _WRONG_SIZE)
+        else:
+            self._obey(door, length)
+
+    def _obey(self, door: PageDoor, length: int) -> None:
+        try:
+            text = self.rfile.read(length)
+        except HTTPException:  # with its headers it is too large
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _WRONG_SIZE)
+            return
+        if len(text) < length:  # cut short: whoever gave it may not have meant this
+            return
+        answer = door.door(text, f"the token's holder at {self.client_address[0]}")
+        status = HTTPStatus.OK if answer.taken else HTTPStatus.CONFLICT
+        self._send(status, answer.line().encode() + b"\n", "application/json")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Log a request for debugging only."""
@@ -331,7 +441,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_records(self, position: int | None) -> None:
         """Send the records there are and those that come, until the run or the reader is gone."""
         run, history = self.server.run, self.server.run.history
-        self._event("about", json.dumps(_about(run)))
+        self._event("about", json.dumps(_about(run, takes_commands=self.server.door is not None)))
         over: str | None = None
         while True:
             portion = history.read(position)
@@ -363,14 +473,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(event)
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: Run, *, takes_commands: bool) -> dict[str, Any]:
     return {
         "title": run.title,
         "live": run.file is None,
         "file": run.file,
         "begins_later": run.history.begins_later,
         "version": version("elastream"),
+        "takes_commands": takes_commands,
     }
+
+
+def _has_token(header: str, token: str) -> bool:
+    scheme, _, given = header.partition(" ")
+    same = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
+    return scheme.lower() == "bearer" and same
+
+
+def _length(text: str | None) -> int | None:
+    """Return the length of a command; ``None`` where it has none, or is too long."""
+    if text is None or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        return None
+    return int(text) if int(text) <= LONGEST else None
 
 
 def _position(text: str | None) -> int | None:

@@ -66,7 +66,17 @@ export function showCost(body, frame) {
 
 /** @param {HTMLElement} section @param {?import("./scenes.js").Scene} scene */
 export function showUnknown(section, scene) {
-  const told = scene?.loop.unknown ?? [];
+  showList(section, scene?.loop.unknown ?? []);
+}
+
+/** @param {HTMLElement} section @param {?import("./scenes.js").Scene} scene */
+export function showGuards(section, scene) {
+  const step = scene?.loop.largest_step;
+  const most = step == null ? [] : [`one change adds or gives back at most ${counted(step, "executor")}`];
+  showList(section, [...Object.values(scene?.loop.guards ?? {}), ...most]);
+}
+
+function showList(section, told) {
   section.hidden = told.length === 0;
   const list = section.querySelector("ul");
   const same = list.children.length === told.length

@@ -1,5 +1,5 @@
 /** The page: takes records in, and shows how it is at the moment chosen. */
-import { showChange, showCost, showUnknown } from "./cards.js";
+import { showChange, showCost, showGuards, showUnknown } from "./cards.js";
 import { Charts } from "./charts.js";
 import { atMostEvery, byId, element, onceAFrame, setText } from "./dom.js";
 import { Feed } from "./feed.js";
@@ -7,6 +7,7 @@ import { History, sumOfKnown } from "./history.js";
 import { StateMap } from "./map.js";
 import { fillTable, summary } from "./maptable.js";
 import { announcement, cost, modeBadge, sentence } from "./sentences.js";
+import { offerSteering } from "./steer.js";
 import { listen } from "./stream.js";
 import { loads, onTheme } from "./theme.js";
 import { TimeLine } from "./timeline.js";
@@ -53,6 +54,7 @@ const showSlow = atMostEvery(SLOW_MS, () => {
   showChange(byId("change-heading"), byId("change-body"), frame);
   showCost(byId("cost-body"), frame);
   showUnknown(byId("unknown"), frame.scene);
+  showGuards(byId("guards"), frame.scene);
   showQueries(frame.scene);
   showTable();
 });
@@ -179,6 +181,7 @@ onTheme(drawLoadScale);
 listen("events", {
   about(told) {
     about = told;
+    offerSteering(told.takes_commands === true);
     setText(byId("title"), told.title ?? "");
     document.title = told.title ? `${told.title} · elastream` : "elastream";
     show();

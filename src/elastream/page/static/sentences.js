@@ -34,6 +34,7 @@ export function modeBadge({ scene }) {
   if (!scene) return { state: "unknown", text: "not known yet" };
   const { mode } = scene.loop;
   if (mode === "let go") return { state: "let-go", text: "let go" };
+  if (scene.loop.guards?.paused) return { state: "advises", text: "paused" };
   const left = cooldownLeft(scene);
   const cools = left > 0 ? `cools down ${Math.ceil(left)} s` : "";
   if (mode === "advises") {

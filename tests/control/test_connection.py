@@ -7,7 +7,7 @@ from http.client import HTTPException
 
 import pytest
 
-from elastream.page.connection import BoundedReader, BoundedWriter, Deadline
+from elastream.control.connection import BoundedReader, BoundedWriter, Deadline
 
 
 class Clock:
