@@ -18,7 +18,7 @@ from tests.control.steered import Steered, steered
 
 from elastream import ElastreamError, ProblemError
 from elastream.control import local_door
-from elastream.control.commands import Answer
+from elastream.control.commands import LONGEST, Answer
 from elastream.control.local_door import LocalDoor, ask_locally, checked_path
 
 NOT_ROOT = os.geteuid() != 0
@@ -116,9 +116,9 @@ def test_a_damaged_line_is_refused_with_an_answer(door: LocalDoor, line: bytes) 
 
 def test_a_line_that_does_not_end_is_not_read_to_its_end(door: LocalDoor, loop: Steered) -> None:
     connection = connected(door)
-    connection.sendall(b" " * local_door.LONGEST + b" ")
+    connection.sendall(b" " * LONGEST + b" ")
     assert "a command has at most" in answer_to(connection).says
-    assert all(len(text) <= local_door.LONGEST + 1 for text, _ in loop.commands)
+    assert all(len(text) <= LONGEST + 1 for text, _ in loop.commands)
 
 
 def test_a_slow_client_is_left_when_its_time_is_over(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.core.builders import executors
 from tests.core.scenes import POLICY, acts, after, attached, harness, kinds, reasons, until_moving
 
 from elastream import ByHand, Movement, Policy, ProblemError, Schedule, Utilisation
@@ -224,7 +223,5 @@ def test_requests_return_what_was_logged_about_them() -> None:
         (refused,) = loop.request(ScaleRequested(9, by="eve"))
         assert refused.kind == "refuse"
         loop.pause()
-        assert loop.state.pause is not None
         loop.resume()
-        assert loop.state.pause is None
-    assert executors("a")
+        assert [each.kind for each in loop.of("pause", "resume")] == ["pause", "resume"]
