@@ -217,7 +217,26 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("what", PROGRAMS)
+IN_EVERY_RUN = {
+    *("its arguments", "its globals", "its main module", "a module next to it", "its encoding"),
+    *("a text for a code", "an exception", "a syntax error", "an exception in PySpark"),
+    *("its own hook", "last words that ask", "a thread that goes on", "Ctrl-C", "a polite kill"),
+    *("a pool, a thread and last words", "last words that fail", "an object that outlives it"),
+    *("processes", "a fork", "asyncio", "a hook that fails", "an exit in a thread", "no hook"),
+    *("SIGTERM and an idle pool", "at once", "Ctrl-C while a thread goes on", "a kill"),
+}
+"""The others run in make test-slow; each takes most of a second."""
+
+
+def in_suite(what: str) -> object:
+    return pytest.param(what, marks=() if what in IN_EVERY_RUN else pytest.mark.slow, id=what)
+
+
+def test_the_programs_of_every_run_exist() -> None:
+    assert PROGRAMS.keys() | ENDINGS.keys() >= IN_EVERY_RUN
+
+
+@pytest.mark.parametrize("what", [in_suite(what) for what in PROGRAMS])
 def test_a_program_is_what_it_is_under_python(what: str, tmp_path: Path) -> None:
     program = written(tmp_path, PROGRAMS[what])
     written(tmp_path, "value = 7", "beside.py")
@@ -230,7 +249,7 @@ def test_a_program_is_what_it_is_under_python(what: str, tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize("what", ENDINGS)
+@pytest.mark.parametrize("what", [in_suite(what) for what in ENDINGS])
 def test_a_program_ends_as_under_python(what: str, tmp_path: Path) -> None:
     program = written(tmp_path, ENDINGS[what])
     ours, pythons = by_elastream(program, together=True), by_python(program, together=True)
