@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.spark.running_query import running, until
 from tests.spark.streams import KEYS, numbers
 
@@ -88,6 +89,7 @@ def test_a_long_task_of_others_is_reported_as_it_runs_and_a_batch_says_that_it_w
     assert all(950 * TASK_S < ms < 1000 * (max(ran) + 1) for ms in booked.values())
 
 
+@pytest.mark.slow
 def test_a_batch_of_a_query_that_competes_says_how_long_it_waited(spark: SparkSession) -> None:
     with running(napping(spark, 20), mode="update") as run:
         run.pass_batches(3)

@@ -257,6 +257,7 @@ def test_a_query_that_fails_while_it_is_stopped_is_reported_as_stopped_and_not_s
     assert f"its checkpoint is file:{folder}/counting; start it there with" in str(said.value)
 
 
+@pytest.mark.slow
 def test_a_repartitioning_that_was_begun_and_failed_is_reported_with_what_comes_next(
     folder: Path, start: Restart, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

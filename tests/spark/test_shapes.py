@@ -50,7 +50,7 @@ def key() -> Column:
 @pytest.mark.parametrize(
     ("shape", "mode", "tasks"),
     [
-        (totals, "complete", 1),
+        pytest.param(totals, "complete", 1, marks=pytest.mark.slow),
         pytest.param(limited, "append", 1, marks=pytest.mark.slow),
         pytest.param(distinct, "append", 4, marks=pytest.mark.slow),
         (sessions, "append", 4),

@@ -33,7 +33,11 @@ def counts_of_a_join(spark: SparkSession) -> DataFrame:
 
 @pytest.mark.parametrize(
     ("shape", "mode"),
-    [(deduplicated_counts, "update"), (counts_of_a_join, "append"), (window_totals, "append")],
+    [
+        (deduplicated_counts, "update"),
+        (counts_of_a_join, "append"),
+        pytest.param(window_totals, "append", marks=pytest.mark.slow),
+    ],
 )
 def test_stages_run_one_after_the_other_as_the_graph_has_them(
     spark: SparkSession, shape: Callable[[SparkSession], DataFrame], mode: str

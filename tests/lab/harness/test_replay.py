@@ -179,6 +179,7 @@ def test_ballast_words_have_a_large_state_that_is_checked(
     }
 
 
+@pytest.mark.slow
 def test_burnt_time_is_burnt_where_the_state_is_and_no_row_is_lost(spark: SparkSession) -> None:
     rows = spark.range(0, 200, 1, 1).repartition(2, "id")
     pace = hashing_pace(spark)

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from elastream_lab.applications.taxi.frequent_routes import BEST, frequent_routes
 from elastream_lab.applications.taxi.grid import route_of
 from elastream_lab.applications.taxi.trips import MadeTrips, make_trips, schema
@@ -56,6 +58,7 @@ def found(rows: list[Row]) -> dict[datetime, Ranking]:
     }
 
 
+@pytest.mark.slow
 def test_every_ranking_of_the_stream_equals_the_plain_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
