@@ -42,7 +42,7 @@ Usage: elastream [OPTIONS] COMMAND [ARGS]...
   state partition lives where, moving provably the least state.
 
     elastream demo                            watch a stream scale out and in
-    elastream doctor                          whether your machine and cluster will do
+    elastream doctor                          check your machine and cluster
     elastream run --max-executors 4 app.py    your own program, as it is
     elastream plan single-step problem.json   least state moved, as JSON
     elastream log decisions.jsonl             what was decided, and why
