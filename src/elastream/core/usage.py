@@ -13,7 +13,7 @@ SLACK: Final = 1e-9
 """Relative slack of comparisons, so that rounding alone changes nothing."""
 _LEAST_USABLE = 0.2
 """A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
-usable share is not taken below this, so that such a query does not ask for the moon."""
+usable share is not taken below this, so that such a query does not ask for far too many."""
 
 
 class Usage:
