@@ -26,6 +26,7 @@ from elastream.model.observation import TaskId as TaskId
 from elastream.model.plan import Infeasible as Infeasible
 from elastream.model.plan import StepPlan as StepPlan
 from elastream.model.plan import step_plan as step_plan
+from elastream.page.plot import plot as plot
 from elastream.placement.certificate import certify_step as certify_step
 from elastream.placement.free_step.planner import free_step as free_step
 from elastream.spark.internals.graceful_stop import stop_gracefully as stop_gracefully

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,13 @@ from hypothesis import strategies as st
 from tests.core.test_decisions import HOLD, SAMPLE, decisions, samples
 
 from elastream.core.decision_log import DecisionLog, log_writer, read_decisions, read_log
-from elastream.core.decisions import Decision, line_of
+from elastream.core.decisions import (
+    OLDEST_VERSION,
+    VERSION,
+    Decision,
+    decision_of,
+    line_of,
+)
 from elastream.core.samples import Sample
 from elastream.model.errors import ProblemError
 
@@ -235,6 +243,25 @@ def test_a_line_without_an_end_is_not_read_whole(path: Path) -> None:
 def test_a_missing_file_is_named(path: Path) -> None:
     with pytest.raises(ProblemError, match=r"decisions\.jsonl: cannot be read: No such file"):
         list(read_decisions(path))
+
+
+def test_a_log_may_be_lines_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    write = log_writer("-")
+    write(HOLD)
+    write(replace(HOLD, kind="scale-out"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [decision_of(json.loads(line)) for line in lines] == [
+        HOLD,
+        replace(HOLD, kind="scale-out"),
+    ]
+    assert not Path("-").exists()
+
+
+def test_lines_of_the_version_before_are_read(path: Path) -> None:
+    path.write_text(line_of(HOLD).replace(f'"v": {VERSION}', f'"v": {OLDEST_VERSION}') + "\n")
+    assert list(read_decisions(path)) == [HOLD]
+    DecisionLog(path).append(HOLD)
+    assert list(read_decisions(path)) == [HOLD, HOLD], "a log goes on in the next version"
 
 
 def test_a_log_is_a_file_a_function_or_nothing(path: Path) -> None:

@@ -298,6 +298,7 @@ def test_promtool_takes_the_rules() -> None:
 CALM = {
     "up": "1x60",
     "elastream_loop_attached": "1x60",
+    'elastream_guard_active{guard="paused"}': "0x60",
     "elastream_loop_seen_timestamp_seconds": "0+60x60",
     "elastream_loop_failures_total": "0x60",
     "elastream_stuck_calls_total": "0x60",
@@ -322,6 +323,7 @@ ALARMING = {
     "ElastreamLoopFailed": {"elastream_loop_failures_total": "0x55 1x5"},
     "ElastreamLoopSilent": {"elastream_loop_seen_timestamp_seconds": "1800x60"},
     "ElastreamLoopLetGo": {"elastream_loop_attached": "0x60"},
+    "ElastreamPaused": {'elastream_guard_active{guard="paused"}': "1x60"},
     "ElastreamCallStuck": {"elastream_stuck_calls_total": "0x55 1x5"},
     "ElastreamEventsLost": {"elastream_events_lost_total": "0x55 100x5"},
     "ElastreamBacklogGrows": {"elastream_executors": "4x60"},

@@ -20,6 +20,7 @@ from elastream.attachment.application import (
     WarmUpStream,
     registered,
 )
+from elastream.attachment.notebook import in_notebook, keep_showing
 from elastream.attachment.summary import summary_html, summary_text
 from elastream.control.commands import Answer, answered
 from elastream.control.local_door import LocalDoor, checked_path
@@ -201,6 +202,10 @@ class Attachment:
         """Return a small table of executors and what was decided last, for notebooks."""
         return summary_html(self.state, self._application.recent, self.page)
 
+    def _ipython_display_(self) -> None:
+        """Show the table in a notebook, up to date until it has let go."""
+        keep_showing(self._repr_html_, lambda: self.state.phase.detached, in_notebook)
+
     def _refuse_advice(self) -> None:
         if self._application.controller.policy.advise_only:
             raise ElastreamError("the policy only advises; attach with advise_only=False to act")
@@ -227,12 +232,12 @@ def attach(
     any session, those started later too. A query joins with its first batch, leaves when it ends,
     and joins again when it is started again.
 
-    ``log`` takes every decision: a file of JSON lines (``elastream log FILE`` reads it), a
-    function, or several of them. ``backlog`` reads from a progress report how many rows wait in
-    the source, where the source is not Kafka. ``warm_up_stream`` makes the throw-away stream that
-    warms new executors; one of the queries' own shape, with their own kind of source, warms best.
-    ``trace`` is a folder that keeps, in bounded space, what was seen, to learn from. For these
-    three the first attachment of the application counts.
+    ``log`` takes every decision: a file of JSON lines (``elastream log FILE`` reads it), ``"-"``
+    for lines on standard output, a function, or several of them. ``backlog`` reads from a progress
+    report how many rows wait in the source, where the source is not Kafka. ``warm_up_stream`` makes
+    the throw-away stream that warms new executors; one of the queries' own shape, with their own
+    kind of source, warms best. ``trace`` is a folder that keeps, in bounded space, what was seen,
+    to learn from. For these three the first attachment of the application counts.
 
     ``page`` is a port of this machine (0 takes a free one) with a page for browsers and
     ``/metrics`` for Prometheus; ``"HOST:PORT"`` opens it to other machines. ``page_names`` are

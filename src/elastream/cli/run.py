@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli.options import GOAL, LOG, PAGE_NAME, PLANNER
+from elastream.cli.options import GOAL, PAGE_NAME, PLANNER
 from elastream.extras import expect_installed
 from elastream.model.errors import ProblemError
 from elastream.registry import PROGRAMS, load
@@ -24,6 +24,11 @@ _MASTER = typer.Option(
 _ADVISE = typer.Option("--advise-only", help="Decide and log, but change nothing.")
 _FORCE = typer.Option(
     "--force", help="Override settings of the program with which nothing can be steered."
+)
+_LOG = typer.Option(
+    "--log",
+    help="Write every decision as JSON lines, which elastream log reads; - prints them among the "
+    "program's output.",
 )
 _PAGE = typer.Option(
     "--page",
@@ -68,7 +73,7 @@ def run(
     planner: Annotated[str, PLANNER] = "free-step",
     advise_only: Annotated[bool, _ADVISE] = False,
     force: Annotated[bool, _FORCE] = False,
-    log: Annotated[Path | None, LOG] = None,
+    log: Annotated[Path | None, _LOG] = None,
     page: Annotated[str | None, _PAGE] = None,
     page_names: Annotated[list[str] | None, PAGE_NAME] = None,
     page_token: Annotated[Path | None, _TOKEN] = None,
@@ -106,7 +111,9 @@ def run(
         advise_only=advise_only,
     )
     expect_installed("pyspark")
-    there = None if log is None else log.absolute()  # wherever the program goes
+    there = log
+    if log is not None and str(log) != "-":
+        there = log.absolute()  # wherever the program goes
     settings = RunSettings(
         policy,
         master=master,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from elastream.core.decisions import OLDEST_VERSION, VERSION, Decision, decision_of, line_of
 from elastream.core.samples import Sample, sample_line, sample_of
@@ -55,13 +56,19 @@ class DecisionLog:
         return line
 
 
+STANDARD_OUTPUT: Final = "-"
+"""The name of a log that goes there."""
+
+
 def log_writer(log: Path | str | Callable[[Decision], None] | None) -> LogWriter:
-    """Return what writes decisions: to a file, to a function, or nowhere.
+    """Return what writes decisions: to a file, to standard output, to a function, or nowhere.
 
     Samples and scenes go to files alone.
     """
     if log is None:
         return lambda _: None
+    if str(log) == STANDARD_OUTPUT:
+        return _print_decision
     if not callable(log):
         return DecisionLog(Path(log)).append
 
@@ -70,6 +77,13 @@ def log_writer(log: Path | str | Callable[[Decision], None] | None) -> LogWriter
             log(entry)
 
     return write
+
+
+def _print_decision(entry: LogEntry) -> None:
+    """Print a decision as a line of JSON, whole even if others print at the same time."""
+    if isinstance(entry, Decision):
+        sys.stdout.write(f"{line_of(entry)}\n")
+        sys.stdout.flush()
 
 
 def read_decisions(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elastream.control.local_door import checked_path
 from elastream.control.token_file import token_in
-from elastream.core.decision_log import DecisionLog
+from elastream.core.decision_log import STANDARD_OUTPUT, DecisionLog
 from elastream.core.goal import Goal
 from elastream.core.policy import Policy, goal_named, goal_of
 from elastream.launch.given import has_no_executors
@@ -46,7 +46,7 @@ class RunSettings:
         if self.master is not None and has_no_executors(self.master):
             why = "is one process without executors; leave it out for some on this machine"
             raise ProblemError("master", f"{self.master} {why}")
-        if self.log is not None:
+        if self.log is not None and str(self.log) != STANDARD_OUTPUT:
             DecisionLog(self.log)  # refuse before a long run what cannot be written
         checked_names(self.page_names)
         if self.page_certificate is not None:
