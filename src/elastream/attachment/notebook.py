@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from typing import Final
 
 _EVERY_S: Final = 2.0
@@ -37,7 +38,6 @@ def keep_showing(
 
 def in_notebook(html: str) -> Callable[[str], None]:
     """Show HTML in the notebook's cell."""
-    from IPython.display import HTML, display
-
-    handle = display(HTML(html), display_id=True)
-    return lambda text: None if handle is None else handle.update(HTML(text))
+    shown = import_module("IPython.display")  # it is there, for it has called this
+    handle = shown.display(shown.HTML(html), display_id=True)
+    return lambda text: None if handle is None else handle.update(shown.HTML(text))
