@@ -39,7 +39,10 @@ def step_problems(draw: st.DrawFn, max_tasks: int = 7, max_nodes: int = 4) -> St
 
 @st.composite
 def staged_problems(draw: st.DrawFn, max_tasks: int = 6, max_nodes: int = 3) -> StepProblem:
-    """Problems of several stages and queries, with slots, memory, copies and limits to keep."""
+    """Problems of several stages and queries, with slots, memory, copies and limits to keep.
+
+    In some a stage is a Real-time query, whose tasks never end.
+    """
     tasks = draw(st.integers(1, max_tasks))
     unit = draw(st.sampled_from([1, 1, 1, 0.1]))
     numbers = st.lists(st.integers(0, 7), min_size=tasks, max_size=tasks)
@@ -54,6 +57,10 @@ def staged_problems(draw: st.DrawFn, max_tasks: int = 6, max_nodes: int = 3) -> 
     after, maybe = plain.nodes_after, st.booleans()
     slots = draw(st.lists(st.sampled_from([0, 0.5, 1, 1, 2]), min_size=after, max_size=after))
     memory = draw(st.lists(st.integers(0, 20), min_size=after, max_size=after))
+    is_lasting = draw(maybe)
+    stage_at_once = draw(st.integers(0, count - 1))
+    lasting = frozenset({stage_at_once} if is_lasting else ())
+    seats = draw(st.lists(st.integers(0, tasks), min_size=after, max_size=after))
     ideal = sum(work) / plain.target.nodes
     most = draw(st.lists(st.sampled_from([0.5, 1, 1.5, 3]), min_size=2, max_size=2))
     pair = st.tuples(st.integers(0, tasks - 1), st.integers(0, after - 1))
@@ -65,6 +72,8 @@ def staged_problems(draw: st.DrawFn, max_tasks: int = 6, max_nodes: int = 3) -> 
         queries=tuple(queries),
         slots=tuple(slots) if any(slots) and draw(maybe) else (),
         memory=tuple(memory) if draw(maybe) else (),
+        lasting=lasting,
+        seats=tuple(seats) if is_lasting and draw(maybe) else (),
         within=draw(st.sampled_from(["batch", "batch", "stage"])),
         most_batch=tuple(ideal * each for each in most[: max(queries) + 1]) if draw(maybe) else (),
         most_busy=ideal * draw(st.sampled_from([1, 1.2, 2])) if draw(maybe) else None,

@@ -73,6 +73,21 @@ def test_a_low_utilisation_scales_in_to_where_it_stays_below_the_band() -> None:
     assert judged(on([0.1] * 8, "aabbccdd", executors(*"abcd"))) == ("scale-in", 2)
 
 
+def test_a_real_time_query_keeps_the_slots_that_its_batches_take_at_once() -> None:
+    alive = executors(*"abc", task_cpus=0.25)
+    seen = on([0.1] * 6, "aabbcc", alive)
+    query = replace(seen.queries["query"], slots=8)
+    seen = replace(seen, queries={"query": replace(query, load=replace(query.load, realtime=True))})
+    assert judged(seen) == ("scale-in", 2)
+    seen = replace(seen, queries={"query": replace(query, slots=9)})
+    assert "low, and Real-time batches take 9 slots at once" in wanted(seen).reason
+
+
+def test_rows_that_wait_for_a_real_time_query_are_asked_for() -> None:
+    seen = load([0.1], "a", realtime=True, rows_per_s=100.0, backlog=2400)
+    assert demand(Query("query", "run", load=seen), 120.0) == pytest.approx(1.2)
+
+
 def test_a_query_without_work_scales_in_to_the_minimum() -> None:
     seen = on([0.0] * 4, "abcd", executors(*"abcd"), bounds(least=2))
     assert judged(seen) == ("scale-in", 2)

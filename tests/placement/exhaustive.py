@@ -87,5 +87,8 @@ def cheapest_within(problem: StepProblem) -> Number | None:
         fits &= (held @ work / each <= problem.most_busy * more).all(axis=0)
     if problem.memory:
         fits &= (held @ np.array(problem.state) <= np.array(problem.memory)[:, None]).all(axis=0)
+    if problem.seats:
+        lasting = np.isin(stages, list(problem.lasting))
+        fits &= (held[:, :, lasting].sum(axis=2) <= np.array(problem.seats)[:, None]).all(axis=0)
     found = costs[np.arange(tasks), placed].sum(axis=1)[fits]
     return found.min().item() if len(found) else None

@@ -81,6 +81,10 @@ def test_one_stage_on_equal_slots_is_planned_as_ever() -> None:
         (replace(two_stages([1] * 4, [0] * 4, 2), most_busy=3.9), "work 8 on 2 slots"),
         (replace(two_stages([1] * 4, [0] * 4, 2), most_batch=(4.9,)), "a batch of query 0"),
         (replace(two_stages([1] * 4, [0] * 4, 2), slots=(0, 0)), "no node has a slot"),
+        (
+            replace(two_stages([1] * 4, [0] * 4, 2), lasting=frozenset({1}), seats=(1, 0)),
+            "2 tasks never end and need a slot each: 1 on 2 nodes",
+        ),
     ],
 )
 def test_what_cannot_fit_is_named(problem: StepProblem, reason: str) -> None:
@@ -103,6 +107,19 @@ def test_the_certificate_names_each_limit_that_is_not_kept() -> None:
     assert "takes 5 of 3.0" in " ".join(certify_step(problem, wrong, balanced=False).faults)
     left = step_plan(replace(problem, slots=(0, 3)), (0, 1, 1, 1))
     assert "has no slot" in " ".join(certify_step(replace(problem, slots=(0, 3)), left).faults)
+
+
+def test_tasks_that_never_end_go_where_there_are_slots() -> None:
+    problem = replace(
+        two_stages([9, 1, 4, 4], [0, 0, 0, 0], 2), lasting=frozenset({0}), seats=(2, 0)
+    )
+    crowded = step_plan(problem, (0, 1, 0, 1))
+    assert crowded.status == "unbalanced"
+    faults = certify_step(problem, crowded).faults
+    assert "node 1 holds 1 tasks that never end, and has 0 slots" in faults
+    outcome = free_step(replace(problem, target=Target(2, 1)))
+    assert isinstance(outcome, StepPlan)
+    assert outcome.assignment.nodes_of_tasks[:2] == (0, 0)
 
 
 def test_consecutive_tasks_are_of_each_stage() -> None:

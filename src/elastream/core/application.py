@@ -147,6 +147,11 @@ class Observed:
         return own + self.other.get(executor, 0.0)
 
     @property
+    def slots_at_once(self) -> int:
+        """How many slots the batches of all Real-time queries take, all at once."""
+        return sum(query.slots for query in self.queries.values())
+
+    @property
     def idle(self) -> bool:
         """Whether no query has anything to do, nor anybody else."""
         return not self.jobs and all(query.idle for query in self.queries.values())

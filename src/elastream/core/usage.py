@@ -146,11 +146,12 @@ def demand(query: Query, catch_up_s: float, grown: float = 1.0) -> float:
 
 def _asked(query: Query, catch_up_s: float) -> float:
     load = query.load
-    if not load.rows_per_s or load.arrivals_per_s is None or load.backlog is None:
+    arrivals_per_s = load.rows_per_s if load.realtime else load.arrivals_per_s
+    if not load.rows_per_s or arrivals_per_s is None or load.backlog is None:
         return 1.0
-    waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
+    waiting_anyway = arrivals_per_s * (load.interval_ms or 0.0) / 1000
     late = max(0.0, load.backlog - waiting_anyway)
-    return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
+    return max(1.0, (arrivals_per_s + late / catch_up_s) / load.rows_per_s)
 
 
 def _most(query: Query) -> float | None:

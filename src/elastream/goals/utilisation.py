@@ -23,6 +23,7 @@ up. The plan of a change must keep the busiest below ``target + hysteresis``
   that fits ``target`` is above the present number;
 - scale in where the least n that fits ``target - hysteresis`` is below the present number, by a
   tenth of it or more: state is not moved to save one executor in a hundred;
+- never so few executors that the batches of Real-time queries lack slots, which they take at once;
 - rebalance where the busiest executor is above ``target + hysteresis``, and above what an even
   spread over the same executors allows by more than half of ``hysteresis``.
 
@@ -277,14 +278,18 @@ class Utilisation(Goal):
             return f"within {self.low_mark:.2f} to {self.high_mark:.2f}"
         if alive <= max(1, observed.bounds.least):
             return f"low, and {pluralize(alive, 'executor')} the minimum"
+        if alive <= _least_for_slots(observed):
+            at_once = pluralize(observed.slots_at_once, "slot")
+            return f"low, and Real-time batches take {at_once} at once"
         fewer = alive - max(1, int(_LEAST_SAVING * alive))
         return f"low, and too much for {pluralize(fewer, 'executor')}"
 
     def _least_fitting(self, usage: Usage, observed: Observed, mark: float) -> int:
         """Return the least n that fits ``mark``; the tasks, one a node, always do."""
         bounds = observed.bounds
-        alone = usage.count + math.ceil(usage.outside / mark * (1 - SLACK))
-        number = max(1, min(alone, math.ceil(usage.total / mark * (1 - SLACK))))
+        seated = _least_for_slots(observed)
+        alone = max(seated, usage.count + math.ceil(usage.outside / mark * (1 - SLACK)))
+        number = max(seated, 1, min(alone, math.ceil(usage.total / mark * (1 - SLACK))))
         while number < min(alone, bounds.most):
             share = usage.outside / number
             fullest = min((1 + bounds.tau) * mark, self.high_mark)
@@ -297,6 +302,12 @@ class Utilisation(Goal):
                 break
             number += max(1, number // _STRIDE)
         return number
+
+
+def _least_for_slots(observed: Observed) -> int:
+    """Return how many executors have the slots that Real-time batches take all at once."""
+    each = min(executor.slots for executor in observed.executors)
+    return math.ceil(observed.slots_at_once / each)
 
 
 def _arriving(observed: Observed) -> float:

@@ -6,8 +6,11 @@ part of it; and besides there is a fixed cost (planning, reading offsets, commit
     batch = fixed + sum over stages of max over executors of stage(work there, slots there)
 
 The part of an executor takes its work over its slots, and at least its longest task. Batches of
-different queries overlap, so an executor's slots are shared by what all queries do on it. In
-Real-time Mode all stages run at once, and what counts is the sum.
+different queries overlap, so an executor's slots are shared by what all queries do on it.
+
+In Real-time Mode all stages run at once, and those of several queries too: they are one stage here,
+and what counts is the sum on each executor. Their tasks never end, so each also keeps a slot
+(``StepProblem.seats``).
 
 Executors and nodes are the same here; work is in any one unit of time of a slot.
 """

@@ -88,6 +88,11 @@ class StepProblem:
     """The longest that a batch of each query may take, in place of ``tau``'s limit."""
     most_busy: Number | None = None
     """The most work of all stages together on a slot of any node."""
+    lasting: frozenset[int] = frozenset()
+    """Stages whose tasks never end, in Real-time Mode: each keeps a slot of its node."""
+    seats: tuple[int, ...] = ()
+    """How many tasks of lasting stages each of ``nodes_after`` nodes has slots for; empty: no
+    limit."""
 
     @classmethod
     def of(
@@ -157,7 +162,7 @@ class StepProblem:
     def plain(self) -> bool:
         """Whether one limit on the work of a node is all there is: the papers' problem."""
         single = not self.stages or max(self.stages) == 0
-        limits = self.memory or self.most_batch or self.most_busy is not None
+        limits = self.memory or self.seats or self.most_batch or self.most_busy is not None
         return single and not limits and all(slots == 1 for slots in self.slots)
 
     @property
@@ -179,6 +184,12 @@ class StepProblem:
     def nodes_after(self) -> int:
         """How many nodes a plan numbers: added nodes come after the current ones."""
         return max(self.current.nodes, self.target.nodes)
+
+    @property
+    def seated(self) -> tuple[int, ...]:
+        """How many slots each task keeps: one, or none."""
+        stages = self.stages or (0,) * len(self.work)
+        return tuple(int(stage in self.lasting) for stage in stages)
 
     def loaded(self, task: int, node: int) -> Number:
         """Return the state that the task has to load on the node, in bytes."""

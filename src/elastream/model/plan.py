@@ -109,11 +109,10 @@ def _staged(problem: StepProblem, assignment: Assignment) -> tuple[Number, float
         and spread.busiest <= limits.busiest * more
         and len(set(assignment.nodes_of_tasks)) <= problem.target.nodes
     )
-    if problem.memory:
-        held = assignment.loads(problem.state)
-        within = within and all(
-            size <= most for size, most in zip(held, problem.memory, strict=True)
-        )
+    for amounts, room in ((problem.state, problem.memory), (problem.seated, problem.seats)):
+        if room:
+            held = assignment.loads(amounts)
+            within = within and all(size <= most for size, most in zip(held, room, strict=True))
     return batch, limit, within
 
 

@@ -176,8 +176,13 @@ def _overruns(
         totals[node] = totals.get(node, Fraction(0)) + work
         if problem.within == "stage" and work > shares[stage] * more:
             yield f"node {node} holds {float(work)} of stage {stage}, over {float(shares[stage])}"
+    lasting: dict[int, int] = {}
     for task, node in enumerate(after):
         state[node] = state.get(node, Fraction(0)) + Fraction(problem.state[task])
+        lasting[node] = lasting.get(node, 0) + (stages[task] in problem.lasting)
+    for node, tasks in lasting.items():
+        if problem.seats and tasks > (room := problem.seats[node]):
+            yield f"node {node} holds {tasks} tasks that never end, and has {room} slots"
     parts = any(isinstance(size, float) for size in (*problem.state, *problem.memory))
     for node, total in totals.items():
         if problem.most_busy is not None and total > Fraction(problem.most_busy) * more:

@@ -63,7 +63,8 @@ def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguou
 def attainable(problem: StepProblem, *, contiguous: bool = False) -> StepProblem:
     """Return the problem with limits that an even spread attains, where it does not keep them.
 
-    The threshold or what is required of batches and of the busiest node is widened, memory never.
+    The threshold or what is required of batches and of the busiest node is widened; memory and
+    seats never.
     """
     if problem.plain:
         work = tuple(map(float, problem.work))
@@ -118,7 +119,8 @@ def _kept_now(problem: StepProblem) -> bool:
 
 def _surely_kept(problem: StepProblem, limits: Limits) -> bool:
     """Whether an even spread keeps the limits because all tasks are light."""
-    if problem.slots or problem.memory or problem.most_busy is not None:
+    limits_of_nodes = problem.slots or problem.memory or problem.seats
+    if limits_of_nodes or problem.most_busy is not None:
         return False
     stage_of = problem.stages or (0,) * len(problem.work)
     heaviest = [0.0] * len(limits.stages)
@@ -177,7 +179,13 @@ class _Piles:
         self.work, self.state = problem.work, problem.state
         self.slots = problem.slots or (1,) * count
         self.room: list[Number] = list(problem.memory or (inf,) * count)
-        rank = sorted(range(count), key=lambda node: (-self.slots[node], -self.room[node], node))
+        self.seated = problem.seated
+        self.seats: list[Number] = list(problem.seats or (inf,) * count)
+
+        def order(node: int) -> tuple[Number, ...]:
+            return (-self.slots[node], -self.seats[node], -self.room[node], node)
+
+        rank = sorted(range(count), key=order)
         self.nodes = [node for node in rank[: problem.target.nodes] if self.slots[node]]
         self.total: list[float] = [0.0] * count
         self.place = [self.nodes[0]] * len(problem.work)
@@ -186,6 +194,10 @@ class _Piles:
         self.place[task] = node
         self.total[node] += self.work[task] / self.slots[node]
         self.room[node] -= self.state[task]
+        self.seats[node] -= self.seated[task]
+
+    def _has_room(self, node: int, task: int) -> bool:
+        return self.room[node] >= self.state[task] and self.seats[node] >= self.seated[task]
 
     def add_stage(self, tasks: Sequence[int]) -> None:
         """Put each task, the longest first, where the stage then takes the least time."""
@@ -197,7 +209,7 @@ class _Piles:
         for task in sorted(tasks, key=lambda task: -self.work[task]):
             slots = min(heaps, key=lambda slots: _after(heaps[slots][0], self.work[task] / slots))
             full: list[tuple[float, float, int]] = []
-            if self.room[heaps[slots][0][2]] < self.state[task]:
+            if not self._has_room(heaps[slots][0][2], task):
                 slots, full = self._with_room(heaps, task)
             load, _, node = heappop(heaps[slots])
             self._put(task, node)
@@ -212,14 +224,18 @@ class _Piles:
         Where none has memory it is the node with the most.
         """
         entries = [(entry, slots) for slots, heap in heaps.items() for entry in heap]
-        roomy = [each for each in entries if self.room[each[0][2]] >= self.state[task]]
+        roomy = [each for each in entries if self._has_room(each[0][2], task)]
         if not roomy:
-            roomy = [max(entries, key=lambda each: self.room[each[0][2]])]
+            freest = max(self._freedom(each[0][2], task) for each in entries)
+            roomy = [each for each in entries if self._freedom(each[0][2], task) == freest][:1]
         best, slots = min(roomy, key=lambda each: _after(each[0], self.work[task] / each[1]))
         full = []
         while heaps[slots][0] != best:
             full.append(heappop(heaps[slots]))
         return slots, full
+
+    def _freedom(self, node: int, task: int) -> tuple[bool, Number]:
+        return self.seats[node] >= self.seated[task], self.room[node]
 
     def add_all(self, stage_of: Sequence[int], most: Sequence[float]) -> None:
         """Put each task, the longest first, on the least busy node where its stage keeps ``most``.
@@ -234,11 +250,13 @@ class _Piles:
                 entry = heappop(heap)
                 node = entry[1]
                 load = loads.get((stage, node), 0.0) + self.work[task] / self.slots[node]
-                if not _over(load, most[stage]) and self.room[node] >= self.state[task]:
+                if not _over(load, most[stage]) and self._has_room(node, task):
                     break
                 rejected.append(entry)
             else:
-                node = max(rejected, key=lambda entry: (self.room[entry[1]], -entry[0]))[1]
+                node = max(rejected, key=lambda entry: (*self._freedom(entry[1], task), -entry[0]))[
+                    1
+                ]
                 rejected = [entry for entry in rejected if entry[1] != node]
                 load = loads.get((stage, node), 0.0) + self.work[task] / self.slots[node]
             loads[stage, node] = load

@@ -9,6 +9,7 @@ copied): a task loads nothing where its copy is.
 What the plan must keep is the tightest of
 
 - ``tau``: a batch of each query takes at most ``1 + tau`` times what an even spread would take;
+- the slots of each executor: a task of a Real-time query keeps one all the time;
 - the purpose of the change (:class:`~elastream.core.goal.Purpose`);
 - for more executors than hold tasks now: half of the relief that they can bring, since nobody
   pays for an executor that gets next to nothing;
@@ -32,6 +33,8 @@ from elastream.model.migration import Copies, StepProblem, Target, exact_sum
 from elastream.model.observation import TaskId
 from elastream.placement.even_spread import attainable
 
+_AT_ONCE = ("", 0)
+"""The stage of all Real-time queries: no query's name is empty."""
 _LEAST_RELIEF = 0.5
 """The share of the relief of new executors that a plan brings at least."""
 
@@ -53,6 +56,9 @@ def step_problem(
     scales = {} if change.purpose is None else change.purpose.scales
     realtime = {query.name for query in observed.queries.values() if query.realtime}
     stages, queries = stages_of(tasks, realtime)
+    lasting = {stage for stage, task in zip(stages, tasks, strict=False) if task.query in realtime}
+    if not stages and realtime:
+        lasting = {0}
     added = wanted - len(nodes)  # where a plan is only advised
     problem = StepProblem(
         work=_work([loads[task].work * scales.get(task.query, 1.0) for task in tasks]),
@@ -69,6 +75,8 @@ def step_problem(
         queries=queries,
         slots=_slots(observed, nodes, added),
         memory=_memory(policy.state_bytes_per_executor, len(nodes) + max(0, added)),
+        lasting=frozenset(lasting),
+        seats=_seats(observed, nodes, added) if lasting else (),
     )
     if change.purpose is not None:
         problem = _with_purpose(problem, change.purpose)
@@ -101,9 +109,9 @@ def stages_of(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the stage of each task and the query of each stage; nothing where one is all.
 
-    The stages of a ``realtime`` query run at once: they are one, whose load is their sum.
+    The stages of all ``realtime`` queries run at once: they are one, whose load is their sum.
     """
-    pairs = [(task.query, 0 if task.query in realtime else task.operator) for task in tasks]
+    pairs = [_AT_ONCE if task.query in realtime else (task.query, task.operator) for task in tasks]
     stages = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
     if len(stages) == 1:
         return (), ()
@@ -119,6 +127,21 @@ def _slots(observed: Observed, nodes: Sequence[str], added: int) -> tuple[Number
         return ()
     mean = sum(slots) / len(slots)
     return (*(number / mean for number in slots), *(1.0 for _ in range(added)))
+
+
+def _seats(observed: Observed, nodes: Sequence[str], added: int) -> tuple[int, ...]:
+    """Return how many tasks each executor has slots for that never end; nothing where all fit.
+
+    The sources of Real-time queries are dealt to all executors and never end either.
+    """
+    realtime = [query for query in observed.queries.values() if query.realtime]
+    tasks = sum(len(query.load.tasks) for query in realtime)
+    sources = sum(max(0, query.slots - query.tasks) for query in realtime)
+    slots_of = {executor.id: executor.slots for executor in observed.executors}
+    dealt = -(-sources // (len(nodes) + added))
+    seats = [max(0, slots_of[node] - dealt) for node in nodes]
+    seats += [min(seats)] * added
+    return () if min(seats) >= tasks else tuple(seats)
 
 
 def _memory(most: int | None, nodes: int) -> tuple[Number, ...]:

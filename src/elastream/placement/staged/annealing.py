@@ -39,10 +39,11 @@ def anneal(piles: Piles, *, trials: int, heat: float) -> Ints | None:
         np.searchsorted(step.stage[order], np.arange(len(step.query) + 1)),
         np.where(step.home >= 0, step.home, piles.place)[order],
         costs.ravel() * len(step.nodes) / max(1.0, float(step.state.sum())),
-        step.query, step.slots, step.memory, np.maximum(step.most_batch, 1e-300),
+        step.query, step.slots, step.memory, step.seat[order], step.seats,
+        np.maximum(step.most_batch, 1e-300),
         np.maximum(step.most, 1e-300), np.flatnonzero(piles.is_open), piles.is_open,
         piles.place[order], piles.stages.ravel().copy(), piles.total.copy(), piles.held.copy(),
-        piles.longest.copy(), piles.place[order],
+        piles.taken.copy(), piles.longest.copy(), piles.place[order],
     ]  # fmt: skip
     if run is _anneal.plain:  # which reads lists much faster
         arrays = [array.tolist() for array in arrays]
@@ -72,8 +73,9 @@ def _longest(
 @kernel
 def _anneal(
     work: Any, size: Any, stage: Any, first: Any, home: Any, costs: Any, query: Any, slots: Any,
-    memory: Any, most_batch: Any, most: Any, nodes: Any, is_open: Any, place: Any, loads: Any,
-    total: Any, held: Any, longest: Any, best: Any, n: int, busy: float, sweeps: int, heat: float,
+    memory: Any, seat: Any, seats: Any, most_batch: Any, most: Any, nodes: Any, is_open: Any,
+    place: Any, loads: Any, total: Any, held: Any, taken: Any, longest: Any, best: Any, n: int,
+    busy: float, sweeps: int, heat: float,
 ) -> bool:  # fmt: skip
     """Write the cheapest placement within the limits to ``best``; return whether there was one."""
     tasks = len(work)
@@ -88,6 +90,7 @@ def _anneal(
     for i in range(n):
         over += total[i] > busy * slots[i]
         over += held[i] > memory[i]
+        over += taken[i] > seats[i]
     cost = 0.0
     for j in range(tasks):
         cost += costs[j * n + place[j]]
@@ -112,11 +115,12 @@ def _anneal(
             if a == b or not is_open[b]:
                 continue
             dearer = costs[j * n + b] - costs[j * n + a]
-            w, v, bytes_moved = work[j], 0.0, size[j]
+            w, v, bytes_moved, seats_moved = work[j], 0.0, size[j], seat[j]
             t = s
             if k >= 0:
                 t, v = stage[k], work[k]
                 bytes_moved -= size[k]
+                seats_moved -= seat[k]
                 dearer += costs[k * n + a] - costs[k * n + b]
             x = s * n
             y = t * n
@@ -144,7 +148,10 @@ def _anneal(
                 excess += (max(0.0, other - most[t]) - max(0.0, longest[t] - most[t])) / most[t]
             ta, tb = total[a] - w + v, total[b] + w - v
             ha, hb = held[a] - bytes_moved, held[b] + bytes_moved
-            for node, load, state in ((a, ta, ha), (b, tb, hb)):
+            sa, sb = taken[a] - seats_moved, taken[b] + seats_moved
+            for node, load, state, tasks_there in ((a, ta, ha, sa), (b, tb, hb, sb)):
+                crowd = max(0.0, tasks_there - seats[node])
+                excess += crowd - max(0.0, taken[node] - seats[node])
                 room = busy * slots[node]
                 excess += (max(0.0, load - room) - max(0.0, total[node] - room)) / room
                 room = max(memory[node], 1.0)
@@ -166,7 +173,9 @@ def _anneal(
                 over += (other > most[t]) - (longest[t] > most[t])
                 longest[t] = other
                 loads[y + a], loads[y + b] = ka, kb
-            for node, load, state in ((a, ta, ha), (b, tb, hb)):
+            for node, load, state, tasks_there in ((a, ta, ha, sa), (b, tb, hb, sb)):
+                over += (tasks_there > seats[node]) - (taken[node] > seats[node])
+                taken[node] = tasks_there
                 over += (load > busy * slots[node]) - (total[node] > busy * slots[node])
                 over += (state > memory[node]) - (held[node] > memory[node])
                 total[node], held[node] = load, state

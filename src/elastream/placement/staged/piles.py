@@ -26,6 +26,8 @@ class Piles:
         self.total = self.stages.sum(axis=0)
         self.held = np.zeros(n)
         np.add.at(self.held, at, step.size[tasks])
+        self.taken = np.zeros(n)
+        np.add.at(self.taken, at, step.seat[tasks])
         self.busy = step.slots * step.most_busy
         self.longest = (self.stages / step.slots).max(axis=1)
         self.improved = False
@@ -39,6 +41,7 @@ class Piles:
                 self.stages[stage, place] += sign * step.work[task]
                 self.total[place] += sign * step.work[task]
                 self.held[place] += sign * step.size[task]
+                self.taken[place] += sign * step.seat[task]
         if old >= 0 or node >= 0:
             self.longest[stage] = (self.stages[stage] / step.slots).max()
         self.place[task] = node
@@ -58,6 +61,7 @@ class Piles:
             & (self.stages[stage] + step.work[task] <= most * step.slots)
             & (self.total + step.work[task] <= self.busy)
             & (self.held + step.size[task] <= step.memory)
+            & (self.taken + step.seat[task] <= step.seats)
         )
 
     def fits(self, task: int, node: int, most: float) -> bool:
@@ -68,6 +72,7 @@ class Piles:
             and self.stages[stage, node] + work <= most * step.slots[node]
             and self.total[node] + work <= self.busy[node]
             and self.held[node] + step.size[task] <= step.memory[node]
+            and self.taken[node] + step.seat[task] <= step.seats[node]
         )
 
     def emptiest(self, task: int, room: Flags) -> int:
@@ -88,6 +93,7 @@ class Piles:
             and (self.longest <= step.most).all()
             and (self.total <= self.busy).all()
             and (self.held <= step.memory).all()
+            and (self.taken <= step.seats).all()
         )
 
 
@@ -114,8 +120,8 @@ def pack(piles: Piles, lengths: Floats, stay: Floats) -> None:
             if not room.any():
                 room = piles.room(task, longer)
         if not room.any():
-            size = step.size[task]
-            room = piles.is_open & (piles.held + size <= step.memory)
+            room = piles.is_open & (piles.held + step.size[task] <= step.memory)
+            room &= piles.taken + step.seat[task] <= step.seats
         piles.move(task, piles.emptiest(task, room if room.any() else piles.is_open))
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from elastream.model.batch import Limits
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact_sum
 from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.words import pluralize
 from elastream.placement.even_spread import even_placement
 from elastream.placement.matchings import most_valuable
 from elastream.placement.staged.annealing import anneal
@@ -85,7 +86,7 @@ def single_limit(problem: StepProblem) -> StepProblem | None:
     slots = set(problem.slots or (1,))
     total = exact_sum(problem.work)
     several = problem.stages and max(problem.stages) > 0
-    if several or problem.memory or len(slots) > 1 or 0 in slots or total == 0:
+    if several or problem.memory or problem.seats or len(slots) > 1 or 0 in slots or total == 0:
         return None
     each, limits = slots.pop(), Limits.of(problem)
     most = min(limits.batches[0], limits.stages[0], limits.busiest)
@@ -174,7 +175,8 @@ def _even_start(problem: StepProblem, step: StagedStep) -> Piles:
     n = len(step.nodes)
     if n > _MATCHED:
         return Piles(step, place, _open_nodes(step, place))
-    kinds = np.unique(np.stack([step.slots, step.memory]), axis=1, return_inverse=True)[1].ravel()
+    each = np.stack([step.slots, step.memory, step.seats])
+    kinds = np.unique(each, axis=1, return_inverse=True)[1].ravel()
     every = np.ones(len(place), dtype=np.bool_)
     parts = [every, *(step.stage == stage for stage in range(len(step.query)))]
     for part in parts if len(parts) * n**3 <= _MATCHINGS else parts[:1]:
@@ -229,6 +231,13 @@ def misfit(problem: StepProblem) -> str | None:
             return f"task {task} has {problem.state[task]:g} bytes and a node holds {room[-1]:g}"
         if total > room.sum() * more:
             return f"the state has {total:g} bytes and {len(room)} nodes hold {room.sum():g}"
+    if problem.seats:
+        places = int(np.sort(np.array(problem.seats)[usable])[-allowed:].sum())
+        if sum(problem.seated) > places:
+            nodes = pluralize(min(allowed, int(usable.sum())), "node")
+            return (
+                f"{sum(problem.seated)} tasks never end and need a slot each: {places} on {nodes}"
+            )
     work = np.array(problem.work, dtype=np.float64)
     stage = np.array(problem.stages or (0,) * len(work))
     limits, slots = Limits.of(problem), slots[usable]

@@ -8,6 +8,7 @@ work of stage s on a slot of any node::
                sum over tasks of stage s:  work[j] x[j, i] <= slots[i] L[s]
                sum over stages of query q: L[s] <= most_batch[q]
                sum_j work[j] x[j, i] <= slots[i] most_busy,  sum_j size[j] x[j, i] <= memory[i]
+               sum_j seat[j] x[j, i] <= seats[i]
                sum over tasks of stage s:  x[j, i] <= (tasks of stage s) y[i]
                sum_i y[i] <= allowed            (without y where every node may be open)
 
@@ -93,6 +94,8 @@ def _rows(step: StagedStep, rejected: list[Ints]) -> Rows:
     if np.isfinite(step.memory).any():
         size = 1 / max(1.0, float(step.size.max()))
         rows += Rows.of(node, x, size * step.size[task], -np.inf, size * step.memory)
+    if np.isfinite(step.seats).any():
+        rows += Rows.of(node, x, step.seat[task], -np.inf, step.seats)
     if step.allowed < n:
         count = np.bincount(step.stage, minlength=stages).astype(np.float64)
         rows += Rows.of(

@@ -310,6 +310,7 @@ def kept_tasks(step: StagedStep, lengths: Floats, is_open: Flags) -> Ints:
         (step.work, step.stage * n, np.outer(lengths, step.slots).ravel(), ratio),
         (step.work, 0 * step.stage, step.slots * step.most_busy, ratio),
         (step.size, 0 * step.stage, step.memory, -step.size * ~copied),
+        (step.seat, 0 * step.stage, step.seats, state),
     ):
         tasks = np.flatnonzero(place >= 0)
         pile = group[tasks] + place[tasks]

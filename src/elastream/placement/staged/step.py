@@ -41,6 +41,9 @@ class StagedStep:
     """The query of each stage."""
     slots: Floats
     memory: Floats
+    seat: Floats
+    """How many slots each task keeps all the time: one, or none."""
+    seats: Floats
     nodes: Ints
     """The problem's own number of each node."""
     allowed: int
@@ -70,6 +73,7 @@ class StagedStep:
         work = np.array(problem.work, dtype=np.float64) / unit_of_work
         slots = np.array(problem.slots or (1,) * count, dtype=np.float64)[nodes]
         memory = np.array(problem.memory or (np.inf,) * count, dtype=np.float64)[nodes]
+        seats = np.array(problem.seats or (np.inf,) * count, dtype=np.float64)[nodes]
         allowed = min(problem.target.nodes, len(nodes))
         limits, more = Limits.of(problem), 1 + LOAD_TOLERANCE
         batch, stages, (busy,) = (
@@ -84,8 +88,8 @@ class StagedStep:
         return cls(
             work, state, np.array(problem.state, dtype=np.float64),
             np.array([number.get(node, -1) for node in problem.current.nodes_of_tasks]),
-            copies, stage, query, slots, memory, nodes, allowed, batch, least,
-            np.minimum(most, busy), float(busy), unit,
+            copies, stage, query, slots, memory, np.array(problem.seated, dtype=np.float64),
+            seats, nodes, allowed, batch, least, np.minimum(most, busy), float(busy), unit,
         )  # fmt: skip
 
     def costs(self, task: int) -> Ints:
@@ -132,12 +136,12 @@ def _useful(problem: StepProblem) -> Ints:
     """Return the nodes with slots; of idle ones that are alike as many as there are tasks."""
     count, tasks = problem.nodes_after, len(problem.work)
     slots = problem.slots or (1,) * count
-    memory = problem.memory or (0,) * count
+    memory, seats = problem.memory or (0,) * count, problem.seats or (0,) * count
     held = set(problem.current.nodes_of_tasks) | {node for _, node in problem.copies}
     seen: Counter[object] = Counter()
     useful = []
     for node in range(count):
-        kind = (slots[node], memory[node])
+        kind = (slots[node], memory[node], seats[node])
         seen[kind] += node not in held
         if slots[node] and (node in held or seen[kind] <= tasks):
             useful.append(node)
