@@ -118,6 +118,20 @@ def test_whatever_belongs_to_a_command_it_is_answered(value: object) -> None:
                 assert len(answer.says.splitlines()) == 1
 
 
+def test_a_fault_of_our_own_is_answered_and_harms_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    with steered() as loop:
+        monkeypatch.setattr("elastream.control.commands.with_fields", broken)
+        answer = loop.ask(command="set", fields={"tau": "1"})
+        assert not answer.taken
+        assert answer.says == "a fault of elastream itself: RuntimeError; see its log"
+        assert loop.ask(command="pause").taken
+
+
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b'{"v": 2, "taken": true}', b"\xff", b"[" * 9])
 def test_what_is_no_answer_is_said_so(line: bytes) -> None:
     with pytest.raises(Exception, match="the answer cannot be read"):

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.control.steered import Steered
 from tests.page.runs import begun
 from tests.page_live.browser import Browser, browser, missing
 from tests.page_live.line import line_to
 
 from elastream import Movement, Policy, read_decisions
 from elastream.page.run import Run
-from elastream.page.server import PageServer
+from elastream.page.server import PageDoor, PageServer
 from elastream.page.tail import Tail
 from elastream.testing import (
     ClusterSettings,
@@ -50,6 +51,9 @@ def tab() -> Iterator[Browser]:
         yield opened
 
 
+TOKEN = "a-token-that-a-person-was-given"
+
+
 def keep(tab: Browser, name: str) -> None:
     folder = os.environ.get("ELASTREAM_PICTURES")
     if folder:
@@ -59,6 +63,34 @@ def keep(tab: Browser, name: str) -> None:
 def feed(tab: Browser, kind: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map(item => item.innerText)"
     return list(tab.run(script, f'#feed li[data-kind="{kind}"]'))
+
+
+def test_the_page_steers_with_its_token_and_not_without(tab: Browser) -> None:
+    run = Run("steered")
+    cluster, loop = begun(run)
+    door = PageDoor(Steered(cluster, loop).door, TOKEN)
+    with loop, PageServer(run, FREE, door=door) as page:
+        cluster.advance(30)
+        tab.open(page.url)
+        tab.until("return !document.querySelector('#steer').hidden", "commands are offered")
+        press, said = "document.querySelector('#steer-pause').click()", "#steer-answer"
+        tab.run(press)
+        tab.until(f"return document.querySelector('{said}').innerText", "an answer")
+        assert tab.text(said) == "the token is missing or wrong"
+        assert loop.state.pause is None
+        tab.complaints()  # the browser's own, of the status 401
+        tab.run("document.querySelector('#steer-token').value = arguments[0]", TOKEN)
+        tab.run(press)
+        tab.until(f"return /^paused/.test(document.querySelector('{said}').innerText)", "a pause")
+        assert loop.state.pause is not None
+        cluster.advance(2)
+        tab.until("return document.querySelector('#mode').innerText === 'paused'", "the badge")
+        tab.until("return !document.querySelector('#guards').hidden", "what holds it back")
+        assert tab.complaints() == []
+    with PageServer(Run("read-only"), FREE) as page:
+        tab.open(page.url)
+        tab.until("return document.querySelector('#title').innerText === 'read-only'", "it is up")
+        assert tab.run("return document.querySelector('#steer').hidden")
 
 
 def test_a_real_run_is_seen_to_scale_out_and_to_say_why(tab: Browser, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ the decision log that names who asked.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -28,6 +29,8 @@ from elastream.core.scenes import take_scene
 from elastream.core.state import LoopState
 from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ElastreamError, ProblemError
+
+_log = logging.getLogger(__name__)
 
 LONGEST: Final = 8 << 10
 """Bytes of a command."""
@@ -97,6 +100,9 @@ def answered(steered: Steered, text: bytes, by: str) -> Answer:
         why = " ".join(str(error).split())[:_MOST_SHOWN]
         steered.request(CommandRefused(why, by))
         return Answer(False, why)
+    except Exception as error:  # such as of a goal of another package
+        _log.exception("a command of %s failed", by)
+        return Answer(False, f"a fault of elastream itself: {type(error).__name__}; see its log")
 
 
 def _read(text: bytes) -> Mapping[str, Any]:
