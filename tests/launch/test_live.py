@@ -122,6 +122,38 @@ while any(query.lastProgress is None for query in queries):
     time.sleep(0.1)
 """
 
+STEERED = """
+import json, subprocess, sys, time
+from pyspark.sql import SparkSession
+
+
+def control(*arguments):
+    command = [sys.executable, "-m", "elastream.cli.main", "control", sys.argv[1], *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    return ran.returncode, (ran.stdout + ran.stderr).strip()
+
+
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
+rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+counts = rows.groupBy((rows.value % 7).alias("key")).count().writeStream
+query = counts.outputMode("complete").format("noop").queryName("counts").start()
+while query.lastProgress is None or query.lastProgress.batchId < 2:
+    time.sleep(0.1)
+said = [
+    control("pause"),
+    control("set", "tau=0.5", "max_executors=0"),
+    control("set", "tau=0.5"),
+    control("status"),
+    control("detach"),
+]
+before = query.lastProgress["batchId"]
+while query.lastProgress["batchId"] < before + 2:
+    time.sleep(0.1)
+said.append(control("resume"))
+print(json.dumps(said))
+spark.stop()
+"""
+
 
 def events_of(log: Path) -> list[tuple[str, str | None]]:
     quiet = ("hold", "wait")
@@ -153,6 +185,26 @@ def test_an_unmodified_program_runs_attached_and_ends_as_it_does(tmp_path: Path)
     assert ("refuse", "plain") in kinds
     assert kinds[-1] == ("detach", None)
     assert list(scratch.glob("elastream-*")) == []
+
+
+def test_a_running_program_is_steered_from_a_shell_and_its_query_runs_on(tmp_path: Path) -> None:
+    log, path = tmp_path / "decisions.jsonl", tmp_path / "run.sock"
+    options = f"--log {log} --control {path}"
+    ran = by_elastream(written(tmp_path, STEERED), str(path), options=options)
+    assert ran.returncode == 0, ran.stderr
+    codes, (paused, refused, updated, status, detached, late) = zip(
+        *json.loads(ran.stdout), strict=True
+    )
+    assert codes == (0, 2, 0, 0, 0, 2)
+    assert paused.startswith("paused, asked for by ")
+    assert refused == "elastream: max_executors: 0 is too small; the least is 1"
+    assert updated.endswith(": tau 0.5 instead of 0.2")
+    assert "Held back: paused since " in status
+    assert detached.startswith("detached, asked for by ")
+    assert late == "elastream: it has let go of the application; the queries run on as they are"
+    kinds = [kind for kind, _ in events_of(log)]
+    assert kinds[-4:] == ["pause", "refuse", "update", "detach"]
+    assert not path.exists()
 
 
 @pytest.mark.slow
