@@ -77,12 +77,12 @@ def test_the_page_steers_with_its_token_and_not_without(tab: Browser) -> None:
         tab.run(press)
         tab.until(f"return document.querySelector('{said}').innerText", "an answer")
         assert tab.text(said) == "the token is missing or wrong"
-        assert loop.state.pause is None
+        assert loop.of("pause") == []
         tab.complaints()  # the browser's own, of the status 401
         tab.run("document.querySelector('#steer-token').value = arguments[0]", TOKEN)
         tab.run(press)
         tab.until(f"return /^paused/.test(document.querySelector('{said}').innerText)", "a pause")
-        assert loop.state.pause is not None
+        assert len(loop.of("pause")) == 1
         cluster.advance(2)
         tab.until("return document.querySelector('#mode').innerText === 'paused'", "the badge")
         tab.until("return !document.querySelector('#guards').hidden", "what holds it back")
