@@ -180,6 +180,7 @@ WRITES = {
     "cli/plan/printing.py": "JSON",
     "cli/doctor.py": "JSON",
     "cli/log.py": "JSON",
+    "cli/control.py": "JSON",
     "foresight/commands/trace.py": "JSON",
 }
 

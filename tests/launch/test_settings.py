@@ -56,3 +56,10 @@ def test_what_is_no_goal_is_refused(name: str, why: str, tmp_path: Path) -> None
 def test_a_master_without_executors_is_refused_before_anything_starts() -> None:
     with pytest.raises(ProblemError, match=r"^master: local\[\*\] is one process without"):
         RunSettings(Policy(max_executors=2), master="local[*]")
+
+
+@pytest.mark.parametrize("name", ["page_token", "page_certificate"])
+def test_what_belongs_to_the_page_is_refused_without_one(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match=f"{name}: means something only with `page`"):
+        RunSettings(Policy(max_executors=2), **{name: tmp_path / "file"})  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

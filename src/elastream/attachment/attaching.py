@@ -320,7 +320,7 @@ def _secrets(
     """Return the page's token and its certificate, checked."""
     for name, value in (("page_token", token), ("page_certificate", certificate)):
         if value is not None and page is None:
-            raise ProblemError(name, "means something only with a page")
+            raise ProblemError(name, "means something only with `page`")
     pem = None if certificate is None else Path(certificate)
     if pem is not None:
         checked_certificate(pem)

@@ -39,13 +39,13 @@ _PAGE = typer.Option(
 _TOKEN = typer.Option(
     "--page-token",
     metavar="FILE",
-    help="With --page: let those who have the token in this file steer the loop through the page; "
-    "where there is no such file, it is made.",
+    help="Let those who have the token in this file steer the loop through the page; without such "
+    "a file, it is made.",
 )
 _CERTIFICATE = typer.Option(
     "--page-certificate",
     metavar="FILE",
-    help="With --page: speak HTTPS, with the certificate and the key in this file (PEM).",
+    help="Let the page speak HTTPS, with the certificate and the key in this file (PEM).",
 )
 _CONTROL = typer.Option(
     "--control",

@@ -49,6 +49,9 @@ class RunSettings:
         if self.log is not None and str(self.log) != STANDARD_OUTPUT:
             DecisionLog(self.log)  # refuse before a long run what cannot be written
         checked_names(self.page_names)
+        for name in ("page_token", "page_certificate"):
+            if getattr(self, name) is not None and self.page is None:
+                raise ProblemError(name, "means something only with `page`")
         if self.page_certificate is not None:
             checked_certificate(self.page_certificate)
         if self.page is not None:
