@@ -76,7 +76,9 @@ def task_line(task: TaskEvent) -> str:
 
 def running_line(task: RunningTask) -> str:
     times = f"{task.launched_ms}\t{task.now_ms}"
-    return f"running\t{task.id}\t{task.stage}\t{task.executor}\t{times}"
+    shuffle = "" if task.shuffle is None else task.shuffle
+    placed = f"{task.partition}\t{shuffle}"
+    return f"running\t{task.id}\t{task.stage}\t{task.executor}\t{times}\t{placed}"
 
 
 def job_line(job: JobEvent) -> str:

@@ -49,7 +49,7 @@ static final class Digest extends SparkListener {
   private final int most;  // jobs and tasks that may wait; of what queries tell the same number
   private final ArrayDeque told = new ArrayDeque();  // what queries tell
   private final ArrayDeque work = new ArrayDeque();  // jobs, as their lines, and tasks
-  private final Map submitted = new LinkedHashMap();  // when each of the last stages was, by attempt
+  private final Map submitted = new LinkedHashMap();  // the last stages, by attempt
   private final Map running = new HashMap();  // tasks that have started and not ended, by id
   private boolean changed = false;
   private boolean closed = false;
@@ -180,21 +180,23 @@ static final class Digest extends SparkListener {
       oldest.next();
       oldest.remove();
     }
-    submitted.put(stage.stageId() + "." + stage.attemptNumber(), stage.submissionTime().get());
+    submitted.put(stage.stageId() + "." + stage.attemptNumber(), stage);
   }
 
   public synchronized void onTaskStart(SparkListenerTaskStart event) {
     if (closed || event.taskInfo() == null) return;
     Long id = Long.valueOf(event.taskInfo().taskId());
-    running.put(id, new Running(event.stageId(), event.taskInfo()));
+    StageInfo stage = (StageInfo) submitted.get(event.stageId() + "." + event.stageAttemptId());
+    running.put(id, new Running(event.stageId(), stage, event.taskInfo()));
   }
 
   public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
     TaskInfo task = event.taskInfo();
     if (task == null) return;
     running.remove(Long.valueOf(task.taskId()));
-    Long since = (Long) submitted.get(event.stageId() + "." + event.stageAttemptId());
-    keep(work, new Task(event.stageId(), since == null ? task.launchTime() : since.longValue(), task));
+    StageInfo stage = (StageInfo) submitted.get(event.stageId() + "." + event.stageAttemptId());
+    long since = stage == null ? task.launchTime() : ((Long) stage.submissionTime().get()).longValue();
+    keep(work, new Task(event.stageId(), since, task));
   }
 
   public synchronized void onExecutorAdded(SparkListenerExecutorAdded event) {
@@ -244,16 +246,20 @@ static final class Digest extends SparkListener {
 // A task that has started. Spark notes its end in the same object, also where no event tells of it.
 static final class Running {
   private final int stage;
+  private final String shuffle;  // that the stage writes, or nothing
   public final TaskInfo info;
 
-  public Running(int its, TaskInfo task) {
+  public Running(int its, StageInfo known, TaskInfo task) {
     stage = its;
+    boolean writes = known != null && known.shuffleDepId().isDefined();
+    shuffle = writes ? String.valueOf(known.shuffleDepId().get()) : "";
     info = task;
   }
 
   public void tell(StringBuilder text, long now) {
     text.append("\nrunning\t").append(info.taskId()).append('\t').append(stage).append('\t');
     text.append(info.executorId()).append('\t').append(info.launchTime()).append('\t').append(now);
+    text.append('\t').append(info.partitionId()).append('\t').append(shuffle);
   }
 }
 

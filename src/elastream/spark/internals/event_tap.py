@@ -12,7 +12,8 @@ lines of fields that tabs separate::
 
     job 4 5 <query> <batch> <own>           its stages, then its properties, where it has them
     task 90 4 2 7 1 5 9 44 0:31:135 2:40:9  id, stage, partition, executor, well, times, counters
-    running 91 4 7 9 60                     id, stage, executor, launch, and the time now
+    running 91 4 7 9 60 2 1                 id, stage, executor, launch, and the time now,
+                                            partition, and the shuffle that the stage writes
 
 Times are milliseconds of the driver's clock: when the stage of a task was submitted, when the task
 was launched, when it finished. A task that has run for half a second is reported while it runs.
@@ -123,6 +124,9 @@ class RunningTask:
     launched_ms: int
     now_ms: int
     """When it was seen running."""
+    partition: int = 0
+    shuffle: int | None = None
+    """The shuffle that its stage writes; ``None`` for a last stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,5 +261,13 @@ def _task_event(fields: Sequence[str], names: Sequence[str]) -> TaskEvent:
 
 
 def _running_task(fields: Sequence[str]) -> RunningTask:
-    id_, stage, executor, launched_ms, now_ms = fields
-    return RunningTask(int(id_), int(stage), executor, int(launched_ms), int(now_ms))
+    id_, stage, executor, launched_ms, now_ms, partition, shuffle = fields
+    return RunningTask(
+        int(id_),
+        int(stage),
+        executor,
+        int(launched_ms),
+        int(now_ms),
+        int(partition),
+        int(shuffle) if shuffle else None,
+    )

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from elastream.model.errors import UnsupportedSparkError
+
 
 class JvmValues:
     """What Python and one JVM exchange."""
@@ -45,6 +47,22 @@ class JvmValues:
         for value in values:
             java_list.add(value)
         return self._to_seq(java_list)
+
+    def field(self, value: Any, name: str, **default: Any) -> Any:
+        """Return a private field of a JVM value; ``default``, where given, where it has none.
+
+        Scala prefixes the names of some with those of their classes.
+        """
+        declared = value.getClass()
+        while declared is not None:
+            for field in declared.getDeclaredFields():
+                if field.getName().rpartition("$$")[2] == name:
+                    field.setAccessible(True)
+                    return field.get(value)
+            declared = declared.getSuperclass()
+        if "default" in default:
+            return default["default"]
+        raise UnsupportedSparkError(f"a {value.getClass().getName()} has no field {name}")
 
 
 def items(sequence: Any) -> list[Any]:

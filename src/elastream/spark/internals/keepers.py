@@ -123,18 +123,23 @@ class Keepers:
 
 
 def run_on(
-    internals: SparkInternals, executor: ExecutorEntry, code: Any, references: Sequence[Any]
+    internals: SparkInternals,
+    executor: ExecutorEntry,
+    code: Any,
+    references: Sequence[Any],
+    *,
+    tasks: int = 1,
 ) -> str:
-    """Run generated code as a task that prefers an executor; return the text of its only row."""
+    """Run generated code as tasks that prefer an executor; return the first one's only text."""
     jvm, sql = internals.jvm, internals.jvm.org.apache.spark.sql
     metric = sql.execution.metric.SQLMetrics.createMetric(internals.context, "elastream")
     factory = sql.execution.WholeStageCodegenEvaluatorFactory(
         jvm.scala.util.Right(code), metric, internals.java_objects(references)
     )
     anything = internals.class_tag("java.lang.Object")
-    places = internals.scala_map({0: internals.preferring(executor)})
+    places = internals.scala_map(dict.fromkeys(range(tasks), internals.preferring(executor)))
     rows = jvm.org.apache.spark.rdd.ParallelCollectionRDD(
-        internals.context, internals.seq([0]), 1, places, anything
+        internals.context, internals.seq(range(tasks)), tasks, places, anything
     )
     answers = rows.mapPartitionsWithEvaluator(factory, anything).toJavaRDD().collect()
     return str(answers.get(0).getUTF8String(0).toString())

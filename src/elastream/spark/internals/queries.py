@@ -5,7 +5,7 @@ All sessions of a SparkContext share the map of active queries, so those of any 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +30,8 @@ _DEFAULT_STORE: Final = "default"
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.Exchange"
 _UNION: Final = "org.apache.spark.sql.execution.UnionExec"
 _SINGLE: Final = "SinglePartition$"
+_REALTIME_SCAN: Final = "RealTimeStreamScanExec"
+_SHUFFLE: Final = "ShuffleExchangeExec"
 _INSTANCES: Final = "numStateStoreInstances"
 _ROWS_OUT: Final = "numOutputRows"
 _ROWS_READ: Final = "recordsRead"
@@ -109,6 +111,18 @@ class StatefulOperator:
     ``None`` for all others."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunningBatch:
+    """A batch of a Real-time query that runs."""
+
+    number: int
+    ends_ms: int
+    """When its sources stop reading, by the driver's clock."""
+    groups: Mapping[int | None, int]
+    """The group of operators in each of its stages, by the shuffle that the stage writes; ``None``:
+    by none, which is the last one."""
+
+
 class Queries:
     """The streaming queries of one SparkContext."""
 
@@ -154,8 +168,9 @@ class Queries:
         """Return when its batches begin."""
         trigger = query.execution.trigger()
         kind = trigger_of_class(trigger.getClass().getSimpleName())
-        has_interval = kind is not None and kind.has_interval
-        return Trigger(kind, (float(trigger.intervalMs()) if has_interval else 0.0) or None)
+        if kind is None or kind.interval is None:
+            return Trigger(kind)
+        return Trigger(kind, float(getattr(trigger, kind.interval)()) or None)
 
     def is_stateful(self, query: RunningQuery) -> bool:
         """Return whether the query keeps state, also before it has run a batch."""
@@ -203,6 +218,31 @@ class Queries:
             for rank, (writer, info) in enumerate(zip(writers, infos, strict=True))
         ]
         return tuple(sorted(found, key=lambda operator: operator.id))
+
+    def running_batch(self, query: RunningQuery) -> RunningBatch | None:
+        """Return the Real-time batch that the query runs; ``None`` before its sources read."""
+        planned = query.execution.lastExecution()
+        plan = _planned(query)
+        if planned is None or plan is None:
+            return None
+        ends_ms = []
+        for leaf in items(plan.collectLeaves()):
+            if leaf.getClass().getSimpleName() == _REALTIME_SCAN:
+                rows = self._values.field(leaf, "inputRDD")
+                if rows is None:  # asking for it would begin the batch before Spark does
+                    return None
+                factory = self._values.field(rows, "partitionReaderFactory")
+                ends_ms.append(int(factory.lowLatencyEndTime()))
+        if not ends_ms:
+            return None
+        exchanges: dict[int, Any] = {}
+        self._writers(plan, exchanges=exchanges)
+        groups: dict[int | None, int] = {
+            int(node.shuffleDependency().shuffleId()): group
+            for group, node in exchanges.items()
+            if node.getClass().getSimpleName() == _SHUFFLE
+        }
+        return RunningBatch(int(planned.currentBatchId()), max(ends_ms), {**groups, None: 0})
 
     def scans(self, query: RunningQuery) -> tuple[int, ...]:
         """Return how often a batch of the query reads each source: once in each branch of its plan.
@@ -273,12 +313,18 @@ class Queries:
         metrics = node.metrics()
         return int(metrics.apply(_ROWS_READ).id()) if metrics.contains(_ROWS_READ) else None
 
-    def _writers(self, plan: Any, numbers: _SourceNumbers | None = None) -> list[_Writer]:
+    def _writers(
+        self,
+        plan: Any,
+        numbers: _SourceNumbers | None = None,
+        *,
+        exchanges: dict[int, Any] | None = None,
+    ) -> list[_Writer]:
         """Return the stateful operators of a plan from its root down, each with its group.
 
         A group is what runs in the same tasks. A shuffle ends it. A union runs its children's
         partitions as different tasks, except where it keeps their partitioning: then task i runs
-        partition i of each.
+        partition i of each. ``exchanges`` gets the shuffle that each group below one writes.
         """
         found: list[_Writer] = []
         last_group = 0
@@ -301,6 +347,8 @@ class Queries:
             for index in reversed(range(len(children))):
                 if splits:
                     last_group += 1
+                    if exchanges is not None:
+                        exchanges[last_group] = node
                 inner = last_group if splits else group
                 below = index if joins else side
                 waiting.append(_Writer(children[index], inner, reader, below, []))

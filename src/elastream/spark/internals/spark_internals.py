@@ -271,22 +271,6 @@ class SparkInternals(JvmValues):
             if status.getPath().getName().startswith(name):
                 system.delete(status.getPath(), True)
 
-    def field(self, value: Any, name: str, **default: Any) -> Any:
-        """Return a private field of a JVM value; ``default``, where given, where it has none.
-
-        Scala prefixes the names of some with those of their classes.
-        """
-        declared = value.getClass()
-        while declared is not None:
-            for field in declared.getDeclaredFields():
-                if field.getName().rpartition("$$")[2] == name:
-                    field.setAccessible(True)
-                    return field.get(value)
-            declared = declared.getSuperclass()
-        if "default" in default:
-            return default["default"]
-        raise UnsupportedSparkError(f"a {value.getClass().getName()} has no field {name}")
-
     def java_objects(self, values: Sequence[Any]) -> Any:
         """Return an array of the JVM."""
         return java_array(self.spark.sparkContext._gateway, self.jvm.java.lang.Object, values)

@@ -18,11 +18,12 @@ class TriggerKind:
     spark_class: str
     refusal: str | None = None
     """What a query with it does and what to use instead; ``None`` where it can be steered."""
-    has_interval: bool = False
+    interval: str | None = None
+    """The method that returns how often its batches begin, in ms; ``None``: there is no such."""
 
 
 TRIGGERS: Final = (
-    TriggerKind("processingTime", "ProcessingTimeTrigger", has_interval=True),
+    TriggerKind("processingTime", "ProcessingTimeTrigger", interval="intervalMs"),
     TriggerKind("once", "OneTimeTrigger$"),
     TriggerKind("availableNow", "AvailableNowTrigger$"),
     TriggerKind(
@@ -30,11 +31,7 @@ TRIGGERS: Final = (
         "ContinuousTrigger",
         "runs continuously, without batches to move state between; use processingTime",
     ),
-    TriggerKind(
-        "realTime",
-        "RealTimeTrigger",
-        "runs in real-time mode, whose tasks stay where they are; use processingTime",
-    ),
+    TriggerKind("realTime", "RealTimeTrigger", interval="batchDurationMs"),
 )
 """Every trigger that Spark 4.0 to 4.3 have."""
 
@@ -47,6 +44,11 @@ class Trigger:
     """``None`` for one that is not known; its queries are steered like any other."""
     interval_ms: float | None = None
     """How often they begin; ``None``: as soon as the one before has ended, or there are none."""
+
+    @property
+    def realtime(self) -> bool:
+        """Whether its batches run all stages at once, for as long as the interval."""
+        return self.kind is not None and self.kind.argument == "realTime"
 
     @property
     def refusal(self) -> str | None:

@@ -41,6 +41,8 @@ class Variant:
     """Knows the schemas of a join's state stores."""
     newest_java: int | None
     """The last Java that it runs on; ``None`` where none is known to be too new."""
+    has_stateful_realtime: bool
+    """Whether queries with state run in Real-time Mode."""
     keeper: tuple[str, ...]
     """The texts that make the keeper of copies, next to this file."""
     copy_methods: Mapping[str, tuple[str, ...]]
@@ -64,7 +66,8 @@ _4_0: Final = Variant(
     join_sides=f"{_STREAMING}.StreamingSymmetricHashJoinHelper",
     join_stores=f"{STATE}.SymmetricHashJoinStateManager",
     newest_java=23,  # its Hadoop calls what Java 24 took away
-    keeper=("keeper.java", "store_4_0.java", "closing_4_0.java"),
+    has_stateful_realtime=False,
+    keeper=("keeper.java", "names.java", "store_4_0.java", "closing_4_0.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release", "getAcquiredThreadInfo"),
         ROCKSDB_PROVIDER: ("rocksDB",),
@@ -80,7 +83,7 @@ _4_1: Final = replace(
     file_manager=f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     join_sides=f"{_OPERATORS}.join.StreamingSymmetricHashJoinHelper",
     join_stores=f"{_OPERATORS}.join.SymmetricHashJoinStateManager",
-    keeper=("keeper.java", "store_4_1.java", "closing_4_1.java"),
+    keeper=("keeper.java", "names.java", "store_4_1.java", "closing_4_1.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "getFullLineage"),
         ROCKSDB_PROVIDER: (
@@ -95,7 +98,7 @@ _4_1: Final = replace(
 _4_2: Final = replace(
     _4_1,
     newest_java=None,
-    keeper=("keeper.java", "store_4_2.java", "closing_4_1.java"),
+    keeper=("keeper.java", "names.java", "store_4_2.java", "closing_4_1.java"),
     copy_methods={
         **_4_1.copy_methods,
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES_4_2, "getFullLineage"),
@@ -104,7 +107,8 @@ _4_2: Final = replace(
 _4_3: Final = replace(
     _4_2,
     tells_stateful=True,
-    keeper=("keeper.java", "store_4_2.java", "closing_4_3.java"),
+    has_stateful_realtime=True,
+    keeper=("keeper.java", "names.java", "store_4_2.java", "closing_4_3.java"),
     copy_methods={
         **_4_2.copy_methods,
         f"{STATE}.StateStore$": ("loadedProviders", "closeProvider"),
