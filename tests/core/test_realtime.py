@@ -14,21 +14,26 @@ from elastream.core.events import (
     BoundaryNear,
     Instruction,
     LoadObserved,
+    Log,
     MoveRequested,
     Place,
     Plan,
     QueryJoined,
+    QueryRestarted,
     Release,
     ScaleRequested,
 )
+from elastream.core.goal import mean_utilisation
 from elastream.core.guards import log_outcome
 from elastream.core.migrator.moving import Moving
 from elastream.core.migrator.problem import stages_of
 from elastream.core.ports import Placed
+from elastream.core.prediction import busiest_now
 from elastream.core.routes import route
 from elastream.core.state import LoopState
 from elastream.core.steady import Steady
 from elastream.core.step import start_loop, step
+from elastream.core.usage import Usage
 from elastream.goals.by_hand import ByHand
 from elastream.model.observation import LoadObservation, OperatorGraph, RunningTaskLoad, TaskId
 
@@ -174,3 +179,46 @@ def test_the_stages_of_a_real_time_query_are_one() -> None:
     tasks = [TaskId(QUERY, operator, j) for operator in (0, 1) for j in (0, 1)]
     assert stages_of(tasks) == ((0, 0, 1, 1), (0, 0))
     assert stages_of(tasks, {QUERY}) == ((), ())
+
+
+def test_a_busy_core_is_all_its_slots_busy() -> None:
+    state, _ = after(
+        joined("ab"), look(1000, "aabb", interval_ms=None), look(2000, "aabb", cpu_ms=400.0)
+    )
+    observed = state.observed
+    assert round(mean_utilisation(observed) or 0.0, 6) == 0.8
+    assert round(busiest_now(observed) or 0.0, 6) == 0.8
+    assert round(Usage(observed, catch_up_s=60, keep_triggers=True).busiest, 6) == 0.8
+
+
+def test_what_comes_of_a_failed_query_is_logged() -> None:
+    event = QueryRestarted(5000, QUERY, "was started again", {"tries": 2})
+    _, report = step(joined("ab"), event)
+    (log,) = (each.decision for each in report if isinstance(each, Log))
+    assert (log.kind, log.reason, log.figures) == ("restart", "was started again", {"tries": 2})
+
+
+def test_an_action_may_last_as_long_as_a_batch_and_some() -> None:
+    state = joined("ab")
+    assert state.action_s == state.policy.timeouts.action_s + TRIGGER_MS / 1000
+
+
+def test_executors_whose_slots_batches_need_are_not_given_back() -> None:
+    alive = executors("a", "b", task_cpus=0.2)
+    state, _ = start_loop(BY_HAND, alive, now_ms=0)
+    event = QueryJoined(0, QUERY, RUN, OperatorGraph({0: None}), 4, TRIGGER_MS, True, 6)
+    state, report = after(state, event, look(1000, "aabb"), ScaleRequested(1))
+    assert reasons(report)[-1] == (
+        "1 were asked for; Real-time batches need 6 slots at once, and 1 executor has 5"
+    )
+    assert acts(report) == []
+
+
+def test_no_executor_gets_more_tasks_than_it_has_slots() -> None:
+    alive = executors("a", "b", task_cpus=0.5)
+    state, _ = start_loop(BY_HAND, alive, now_ms=0)
+    event = QueryJoined(0, QUERY, RUN, OperatorGraph({0: None}), 4, TRIGGER_MS, True, 4)
+    state, report = after(state, event, look(1000, "aabb"), MoveRequested({task(2): "a"}))
+    assert reasons(report)[-1] == (
+        "the placement asked for: 3 Real-time tasks would be on executor a, which has 2 slots"
+    )

@@ -142,9 +142,21 @@ class Observed:
         return {self.where(task) for task, _ in self.tasks()}
 
     def outside(self, executor: str) -> float:
-        """Return the cores that an executor's work outside stateful tasks keeps busy."""
-        own = sum(query.load.outside.get(executor, 0.0) for query in self.queries.values())
-        return own + self.other.get(executor, 0.0)
+        """Return the slots that an executor's work outside stateful tasks keeps busy."""
+        own = (
+            self.slots_busy(query, query.load.outside.get(executor, 0.0))
+            for query in self.queries.values()
+        )
+        return sum(own) + self.other.get(executor, 0.0)
+
+    def slots_busy(self, query: Query, work: float) -> float:
+        """Return the slots that work of a query keeps busy.
+
+        In Real-time Mode work is CPU time. A core is busy then, and with it all its slots.
+        """
+        if not query.realtime or not self.executors:
+            return work
+        return work / self.executors[0].task_cpus
 
     @property
     def slots_at_once(self) -> int:

@@ -43,6 +43,7 @@ Kind = Literal[
     "standby",
     "partitions",
     "repartition",
+    "restart",
     "stuck",
     "pause",
     "resume",
@@ -61,8 +62,9 @@ gone. ``replan``: disturbed, planned again. ``refuse``: a request that cannot be
 ``done``: how a change ended. ``learn``: what past changes taught. ``spare``: about an executor that
 is kept ready. ``standby``: about copies of state that follow on other executors. ``partitions``: a
 query has too few, or enough again. ``repartition``: about a pause to change their number.
-``stuck``: a call that does not come back. ``pause``, ``resume``, ``update``: somebody stopped
-deciding, let it go on, or gave another policy.
+``restart``: about a Real-time query that failed for a lost executor or too few slots. ``stuck``: a
+call that does not come back. ``pause``, ``resume``, ``update``: somebody stopped deciding, let it
+go on, or gave another policy.
 """
 
 

@@ -435,7 +435,7 @@ class Controller:
             return _LEARN_S
         if isinstance(action, Repartition):
             return LONGEST_PAUSE_S + _MARGIN_S
-        return self.policy.timeouts.action_s + _MARGIN_S
+        return self.state.action_s + _MARGIN_S
 
     def _lane(self, name: str) -> Lane:
         if name not in self._lanes:

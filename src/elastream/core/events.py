@@ -67,6 +67,16 @@ class QueryPassedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryRestarted:
+    """What comes of a Real-time query that failed for a lost executor or too few slots."""
+
+    at_ms: int
+    query: str
+    why: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class BatchObserved:
     """A batch has committed; the next of the same query may have begun."""
 
@@ -377,6 +387,7 @@ Fact = (
     QueryJoined
     | QueryLeft
     | QueryPassedOver
+    | QueryRestarted
     | BatchObserved
     | LoadObserved
     | BoundaryNear

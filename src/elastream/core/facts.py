@@ -20,6 +20,7 @@ from elastream.core.events import (
     QueryJoined,
     QueryLeft,
     QueryPassedOver,
+    QueryRestarted,
     Rehearse,
     Status,
     Tick,
@@ -77,6 +78,8 @@ def take_in(state: LoopState, event: Event) -> Taken:
             return _left(state, event)
         case QueryPassedOver(query=query, why=why):
             return state, (note(state, "refuse", f"left alone: it {why}", query=query),), False
+        case QueryRestarted(query=name, why=why, figures=figures):
+            return state, (note(state, "restart", why, query=name, figures=figures),), False
         case ExecutorsChanged():
             return _executors(state, event)
         case CopiesLost(copies=copies):

@@ -180,7 +180,8 @@ def mean_utilisation(observed: Observed) -> float | None:
     if not slots or not any(query.load.measured for query in queries):
         return None
     outside = sum(observed.outside(executor.id) for executor in observed.executors)
-    return (sum(query.load.work for query in queries) + outside) / slots
+    own = sum(observed.slots_busy(query, query.load.work) for query in queries)
+    return (own + outside) / slots
 
 
 def within_bounds(observed: Observed) -> Wanted | None:

@@ -7,6 +7,7 @@ in a row, is not tried again until load, tasks or executors have changed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -19,8 +20,8 @@ from elastream.core.goal import Wanted
 from elastream.core.periods import Period
 from elastream.core.prediction import busiest_now
 from elastream.core.state import LoopState, Pause, note
-from elastream.model.observation import BatchObservation
-from elastream.model.words import asked_for
+from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.words import asked_for, pluralize
 
 GUARDS: Final = ("paused", "excluded period", "ineffective")
 """Names of what may hold changes back, next to patience and cooldown."""
@@ -40,7 +41,8 @@ _CAUGHT_UP: Final = 1.3
 
 def guard(state: LoopState, wanted: Wanted) -> str | None:
     """Return why a change that a goal wants should not be begun now; ``None`` where it may."""
-    return _excluded(state) or _ineffective(state, wanted.need)
+    lacking = slots_lacking(state, wanted.executors) if wanted.need == "scale-in" else None
+    return _excluded(state) or lacking or _ineffective(state, wanted.need)
 
 
 def active_guards(state: LoopState) -> dict[str, str]:
@@ -76,6 +78,34 @@ def _ineffective(state: LoopState, kind: str) -> str | None:
     if doubt is None or doubt.tries < _TRIES or not _holds(doubt, state):
         return None
     return f"a further {kind} has not helped: not again until load, tasks or executors change"
+
+
+def slots_lacking(state: LoopState, executors: int) -> str | None:
+    """Return why Real-time batches would lack slots on this number of executors, where they would.
+
+    Theirs are counted as those of the executors with the fewest.
+    """
+    needs = sum(query.slots for query in state.queries.values() if query.realtime)
+    slots = sum(sorted(each.slots for each in state.executors)[:executors])
+    if not needs or slots >= needs:
+        return None
+    have = pluralize(executors, "executor has", "executors have")
+    return f"Real-time batches need {pluralize(needs, 'slot')} at once, and {have} {slots}"
+
+
+def crowded(state: LoopState, places: Mapping[TaskId, str]) -> str | None:
+    """Return which executor would have fewer slots than Real-time tasks, where one would.
+
+    The tasks of such a batch that find no slot on their executor hold up all others.
+    """
+    realtime = {name for name, query in state.queries.items() if query.realtime}
+    held = Counter(node for task, node in places.items() if task.query in realtime)
+    slots = {each.id: each.slots for each in state.executors}
+    for node, tasks in sorted(held.items()):
+        if node in slots and tasks > slots[node]:
+            has = f"executor {node}, which has {pluralize(slots[node], 'slot')}"
+            return f"{tasks} Real-time tasks would be on {has}"
+    return None
 
 
 def stepwise(state: LoopState, wanted: Wanted) -> Wanted:

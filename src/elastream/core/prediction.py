@@ -59,7 +59,7 @@ def busiest_now(observed: Observed) -> float | None:
     for task, load in observed.tasks():
         place = observed.where(task)
         if place in held:
-            held[place] += load.work
+            held[place] += observed.slots_busy(observed.queries[task.query], load.work)
     return max((held[each] + observed.outside(each)) / slots[each] for each in slots)
 
 
@@ -104,5 +104,5 @@ def _busiest(observed: Observed, places: Places, slots: Mapping[str, int]) -> fl
     for task, load in observed.tasks():
         place = places.get(task) or observed.where(task)
         if place in held:
-            held[place] += load.work
+            held[place] += observed.slots_busy(observed.queries[task.query], load.work)
     return max(held[each] / slots[each] for each in slots) + outside

@@ -55,7 +55,7 @@ class Phase(ABC):
 
     def is_overdue(self, state: LoopState) -> bool:
         """Whether it has waited for longer than any action may take."""
-        return self.waited_s(state) > state.policy.timeouts.action_s
+        return self.waited_s(state) > state.action_s
 
     @property
     def leaving(self) -> frozenset[str]:
@@ -315,6 +315,12 @@ class LoopState:
             for query in self.queries.values()
             if query.tasks and not query.load.tasks and query.name in running
         )
+
+    @property
+    def action_s(self) -> float:
+        """How long any one action may take: some end with the batch of a Real-time query."""
+        batches = (q.trigger_ms or 0.0 for q in self.queries.values() if q.realtime)
+        return self.policy.timeouts.action_s + max(batches, default=0.0) / 1000
 
     def with_query(self, query: Query) -> LoopState:
         """Return the state with one query as it is now."""

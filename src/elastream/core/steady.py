@@ -27,7 +27,7 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.goal import Wanted, allowed
-from elastream.core.guards import guard, stepwise
+from elastream.core.guards import crowded, guard, slots_lacking, stepwise
 from elastream.core.migrator.ending import abandon_change
 from elastream.core.next import Begin, TakeOn, TakeRequest
 from elastream.core.spares import begin_work
@@ -137,7 +137,9 @@ def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | Non
         if event.executors == 0 and least == 0 and not state.observed.idle:
             return "0 executors were asked for, and the application has work to do"
         if least <= event.executors <= most:
-            return None
+            fewer = event.executors < len(state.executors)
+            lacking = slots_lacking(state, event.executors) if fewer else None
+            return None if lacking is None else f"{event.executors} were asked for; {lacking}"
         return f"{event.executors} executors were asked for; allowed are {least} to {most}"
     known = {task for task, _ in state.observed.tasks()}
     unknown = sorted(set(event.goal) - known)
@@ -145,6 +147,9 @@ def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | Non
     dead = sorted(set(event.goal.values()) - alive)
     if unknown:
         return f"the placement asked for: task {unknown[0]} is not known"
+    crowd = crowded(state, {t: state.observed.where(t) for t in known} | dict(event.goal))
+    if crowd is not None:
+        return f"the placement asked for: {crowd}"
     return f"the placement asked for: executor {dead[0]} is not alive" if dead else None
 
 

@@ -29,7 +29,8 @@ class Usage:
         self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
         """Whose source gives a trigger fewer rows than are asked for."""
         self._scales = tuple(
-            asked / (slots * (_usable_share(query) if keep_triggers else 1.0))
+            observed.slots_busy(query, asked)
+            / (slots * (_usable_share(query) if keep_triggers else 1.0))
             for query, asked in zip(queries, demands, strict=True)
         )
         worked = sum(query.load.work for query in queries)
@@ -46,8 +47,9 @@ class Usage:
                     held[executor] += work * scale
             for executor, work in query.load.outside.items():
                 if executor in held:
-                    held[executor] += work * more / slots
-            self.outside += sum(query.load.outside.values()) * more / slots
+                    held[executor] += observed.slots_busy(query, work) * more / slots
+            outside = sum(query.load.outside.values())
+            self.outside += observed.slots_busy(query, outside) * more / slots
         sizes = {executor.id: executor.slots / slots for executor in executors}
         self.held = {executor: work / sizes[executor] for executor, work in held.items()}
         """Of each executor that is alive, with all that it does."""

@@ -21,7 +21,7 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure, MadePlanner, Purpose
-from elastream.core.guards import with_doubt
+from elastream.core.guards import crowded, with_doubt
 from elastream.core.learning import LearningPlanner, chosen_planner
 from elastream.core.migrator.ending import abandon_change, note_waiting, plan_again
 from elastream.core.migrator.problem import step_problem
@@ -81,6 +81,8 @@ class Planning(Phase):
             task: self.nodes[node]
             for task, node in zip(self.tasks, plan.assignment.nodes_of_tasks, strict=True)
         }
+        if (crowd := crowded(state, goal)) is not None:
+            return abandon_change(state, change, crowd)
         order = [self.tasks[number] for step in route.steps for number in step]
         leaving = self._leaving(state, goal)
         if change.kind == "scale-out" and leaving:
