@@ -45,6 +45,7 @@ OWN_CLUSTER = {
     "launch/test_live.py": "programs",
     "spark/sessions/test_cluster.py": "own clusters",
     "spark/test_documentation.py": "programs",
+    "spark/test_realtime.py": "own clusters",
     "spark/test_standalone.py": "programs",
     "test_tutorial.py": "programs",
 }

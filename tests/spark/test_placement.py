@@ -10,6 +10,7 @@ from tests.spark.streams import aggregation
 from elastream import ProblemError, QueryRefusedError, SparkError, TaskId
 from elastream.core.ports import Ticket
 from elastream.model.errors import GivenUpError
+from elastream.spark.internals.realtime import Gauges
 from elastream.spark.observe.watched_query import WatchedQuery
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def test_a_placement_given_up_in_the_middle_requests_no_more_than_was_reported(
 def test_stores_asked_for_before_a_batch_was_planned_are_found_afterwards(
     run: RunningQuery,
 ) -> None:
-    watched = WatchedQuery(run.internals, run.watched.query, run.sink, None)
+    watched = WatchedQuery(run.internals, run.watched.query, run.sink, None, Gauges(run.internals))
     task = run.tasks[0]
     assert watched.stores(task) == ()
     assert watched.planned()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,7 +69,9 @@ def test_all_tasks_of_a_shape_are_known_and_go_where_they_are_asked_to(
             assert len({row.value for row in spark.table(run.sink).collect()}) == FEW
 
 
-def test_a_query_in_real_time_mode_is_refused_in_one_line(spark: SparkSession) -> None:
+def test_real_time_mode_is_steered_where_spark_keeps_state_in_it(
+    spark: SparkSession,
+) -> None:
     check = "spark.sql.streaming.realTimeMode.allowlistCheck"
     internals = SparkInternals.of(spark)
     stream = spark.readStream.format("rate").load().dropDuplicates(["value"])
@@ -79,9 +82,12 @@ def test_a_query_in_real_time_mode_is_refused_in_one_line(spark: SparkSession) -
         query = writer.start()  # it ends soon: of what Spark ships only Kafka can be read so
     finally:
         spark.conf.unset(check)
+    running, variant = internals.queries.of(query), internals.variant
     try:
-        why = refusal(internals, internals.queries.of(query))
+        assert refusal(internals, running) is None
+        internals.variant = replace(variant, has_stateful_realtime=False)
+        why = refusal(internals, running)
+        assert why is not None
+        assert "has for queries without state only" in why
     finally:
         query.stop()
-    assert why is not None
-    assert why.startswith("runs in real-time mode")

@@ -36,6 +36,7 @@ from elastream.spark.steer.executors import SparkExecutorPool
 from elastream.spark.steer.placement import SparkStatePlacement
 from elastream.spark.steer.repartition import SparkRepartitioner
 from elastream.spark.steer.restarting import QueryRestarter, Restart
+from elastream.spark.steer.supervising import Supervisor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,18 +91,31 @@ class Application:
         self._ending = threading.RLock()
         self._over = False
         registry = ExecutorRegistry(internals)
-        self.monitor = SparkMonitor(internals, registry, self._wants, backlog=backlog)
+        self.monitor = SparkMonitor(
+            internals,
+            registry,
+            self._wants,
+            backlog=backlog,
+            failed=lambda query, fault: self.supervisor.on_failure(query, fault),
+        )
         self.pool = SparkExecutorPool(internals, registry, self.monitor, stream=stream)
         self.copies = SparkStateCopies(
             internals, self.monitor, lambda lost: self.controller.feed(lost)
         )
         self.restarter = QueryRestarter(internals, self.monitor, self._restart_of)
+        self.supervisor = Supervisor(
+            internals,
+            self.restarter,
+            self.pool.slots,
+            self._restart_of,
+            lambda restarted: self.controller.feed(restarted),
+        )
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)
         runtime = Runtime(
             self.monitor,
             self.pool,
-            SparkStatePlacement(internals, self.monitor, self.copies),
+            SparkStatePlacement(internals, self.monitor, self.copies, self.pool.holds),
             HostProbe(internals),
             _Lessons(folder),
             self.copies,
@@ -121,6 +135,8 @@ class Application:
         """Begin to watch and to decide."""
         try:
             self.monitor.subscribe(self.copies.take_in)
+            self.monitor.subscribe(self.pool.holds.take_in)
+            self.monitor.subscribe(self.pool.take_in)
             self.controller.start()
             self.monitor.start()
         except BaseException:
@@ -210,6 +226,7 @@ class Application:
             steps.callback(self._unregister)
             steps.callback(_unless_it_has_ended, self._leave_an_executor)
             steps.callback(_unless_it_has_ended, self.copies.close)
+            steps.callback(_unless_it_has_ended, self.pool.holds.close)
             steps.callback(self.monitor.close)
             steps.callback(self.controller.detach, reason)
 

@@ -249,10 +249,10 @@ def attach(
     ``control`` is the path of a local socket at which your user, and root, can steer the loop with
     ``elastream control``.
 
-    ``restart`` starts the query again on its checkpoint and returns it, for a policy with
-    ``repartition``; for several queries, or a session, a mapping has a function for each name, and
-    may grow. Wait for such queries with :meth:`Attachment.await_queries`: their handles end with a
-    pause.
+    ``restart`` starts the query again on its checkpoint and returns it: for a policy with
+    ``repartition``, and for a query in Real-time Mode that fails because an executor was lost. For
+    several queries, or a session, a mapping has a function for each name, and may grow. Wait for
+    such queries with :meth:`Attachment.await_queries`: their handles end with a pause.
 
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
     where the session, its settings or a query do not allow it, or where the application is
@@ -261,7 +261,8 @@ def attach(
     """
     internals, wanted = _opened(target)
     wanted = replace(wanted, restarts=_restarts(policy, wanted, restart))
-    for setting in advised(wrong_settings(internals.spark)):
+    realtime = any(internals.queries.trigger(each).realtime for each in internals.queries.active())
+    for setting in advised(wrong_settings(internals.spark, realtime=realtime)):
         _log.warning("%s", setting)
     token, pem = _secrets(page, page_token, page_certificate)
     where = None if control is None else checked_path(Path(control))

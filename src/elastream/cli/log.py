@@ -37,6 +37,7 @@ _STYLES = {
     "spare": "cyan",
     "partitions": "yellow",
     "repartition": "bold blue",
+    "restart": "bold red",
     "join": "cyan",
     "leave": "cyan",
     "hold": "dim",

@@ -143,3 +143,21 @@ def test_pods_that_are_refused_shall_not_end_an_application() -> None:
     assert (wrong.name, wrong.required) == (name, False)
     assert wrong_among({**GOOD, "spark.master": there, name: wrong.wanted}) == ()
     assert wrong_among({**GOOD, "spark.master": there, name: "20"})[0].name == name
+
+
+def test_queries_in_real_time_mode_have_settings_of_their_own() -> None:
+    realtime = session_settings(realtime=True)
+    own = {"spark.task.cpus", "spark.sql.streaming.stateStore.maintenanceInterval"}
+    own.add("spark.shuffle.streaming.networkBufferMaxWaitTimeMs")
+    assert realtime.keys() - GOOD.keys() == own
+    assert wrong_among(realtime, realtime=True) == ()
+    assert {each.name for each in wrong_among(GOOD, realtime=True)} == own - {
+        "spark.sql.streaming.stateStore.maintenanceInterval"
+    }
+    assert wrong_among(GOOD) == ()
+
+
+@pytest.mark.parametrize(("value", "serves"), [("0.25", True), ("1", False), ("many", False)])
+def test_tasks_in_real_time_mode_share_cores(value: str, *, serves: bool) -> None:
+    settings = {**session_settings(realtime=True), "spark.task.cpus": value}
+    assert (wrong_among(settings, realtime=True) == ()) is serves

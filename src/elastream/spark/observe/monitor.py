@@ -19,8 +19,10 @@ from typing import Any, Final, Self
 from elastream.core.clock import steady_s
 from elastream.core.events import (
     BatchObserved,
+    BoundaryNear,
     ExecutorsChanged,
     Fact,
+    LoadObserved,
     QueryJoined,
     QueryLeft,
     QueryPassedOver,
@@ -28,8 +30,16 @@ from elastream.core.events import (
 )
 from elastream.model.observation import Executor
 from elastream.model.words import printable
-from elastream.spark.internals.event_tap import EventTap, JobEvent, Poll, QueryEvent, TaskEvent
+from elastream.spark.internals.event_tap import (
+    EventTap,
+    JobEvent,
+    Poll,
+    QueryEvent,
+    RunningTask,
+    TaskEvent,
+)
 from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.realtime import Gauges
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.executor_registry import ExecutorRegistry
@@ -68,6 +78,7 @@ class SparkMonitor:
 
     ``wanted`` decides of every query that is found whether it takes part; one that cannot be
     steered is passed over and reported. ``backlog`` reads the rows that wait in the sources.
+    ``failed`` is called with each that has failed after it took part, and what Spark says.
     """
 
     def __init__(
@@ -77,8 +88,10 @@ class SparkMonitor:
         wanted: Callable[[RunningQuery], bool],
         *,
         backlog: Backlog | None = None,
+        failed: Callable[[WatchedQuery, str], None] = lambda _query, _fault: None,
     ) -> None:
         self._internals = internals
+        self._failed = failed
         self._registry = registry
         self._wanted = wanted
         self._backlog = backlog
@@ -101,6 +114,7 @@ class SparkMonitor:
         self._warm: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         self._tap = EventTap(internals)
+        self._gauges = Gauges(internals)
         self._closing = threading.Event()
         self.ended = threading.Event()
         """Set when the monitor has ended: closed, or because the driver has."""
@@ -223,11 +237,14 @@ class SparkMonitor:
             if due:
                 self._looked_s = now_s
                 self._publish_status(poll)
+            self._report_boundaries()
 
     def _rest_s(self) -> float:
         """Return how long there is nothing to do while queries report nothing."""
         now_s = time.monotonic()
         rest_s = max(0.0, self._looked_s + _LOOK_S - now_s)
+        near_s = (each.realtime.near_in_s() for each in self.watched() if each.realtime)
+        rest_s = max(0.0, min((rest_s, *near_s)))
         return min(rest_s, _COUNT_S) if now_s < self._changing_until_s else rest_s
 
     def _note_lives(self, events: Iterable[QueryEvent]) -> None:
@@ -271,14 +288,25 @@ class SparkMonitor:
             return
         taken = {watched.name for watched in self._watched.values()}
         name = query.label if query.label not in taken else f"{query.label} {query.id}"
-        self._watched[query.id] = WatchedQuery(self._internals, query, name, self._backlog)
+        self._watched[query.id] = WatchedQuery(
+            self._internals, query, name, self._backlog, self._gauges
+        )
 
     def _join(self, watched: WatchedQuery) -> None:
         if watched.query.id in self._joined or not watched.planned():
             return
-        run, interval_ms = watched.query.run_id, watched.trigger.interval_ms
+        slots = 0 if watched.realtime is None else watched.realtime.slots
+        if watched.realtime is not None and not slots:  # not all of its tasks run yet
+            return
         joined = QueryJoined(
-            self._now_ms(), watched.name, run, watched.graph, len(watched.tasks), interval_ms
+            self._now_ms(),
+            watched.name,
+            watched.query.run_id,
+            watched.graph,
+            len(watched.tasks),
+            watched.trigger.interval_ms,
+            watched.realtime is not None,
+            slots,
         )
         self._joined[watched.query.id] = joined
         self._publish(joined)
@@ -289,7 +317,10 @@ class SparkMonitor:
         if why and watched.query.id not in self._joined:
             failed = f"failed before its first batch{why}"
             self._publish(QueryPassedOver(self._now_ms(), watched.name, failed))
+        took_part = watched.query.id in self._joined
         self._leave(watched, f"the query has ended{why}")
+        if fault and took_part:
+            self._failed(watched, fault)
 
     def _leave(self, watched: WatchedQuery, why: str) -> None:
         del self._watched[watched.query.id]
@@ -323,6 +354,34 @@ class SparkMonitor:
             if query is not None and (query not in self._watched or batch < 0)
         )
         self._foreign.add(foreign, others, _driver_ms())
+        running: dict[str, list[tuple[int, RunningTask]]] = {}
+        for (query, batch), task in owners:
+            if query is not None and batch >= 0:
+                running.setdefault(query, []).append((batch, task))
+        self._look_at_realtime(running)
+
+    def _look_at_realtime(self, running: Mapping[str, list[tuple[int, RunningTask]]]) -> None:
+        """Report what Real-time queries do; one that cannot be read is passed over.
+
+        ``running``: of each query, by id, the tasks that run, with their batch.
+        """
+        for watched in self._watched.values():
+            try:
+                load = watched.look(running.get(watched.query.id, ()))
+            except Exception:
+                name = printable(watched.name)
+                _log.warning("the batch of query %s cannot be read", name, exc_info=True)
+                continue
+            if load is not None:
+                self._join(watched)
+                self._publish(LoadObserved(load))
+
+    def _report_boundaries(self) -> None:
+        for watched in self._watched.values():
+            batches = watched.realtime
+            if batches is not None and batches.ends_at_ms is not None and batches.is_near():
+                run = watched.query.run_id
+                self._publish(BoundaryNear(self._now_ms(), watched.name, run, batches.ends_at_ms))
 
     def _progressed(self, progress: Mapping[str, Any]) -> None:
         """Report what a batch did; one that cannot be read is passed over."""
@@ -331,6 +390,8 @@ class SparkMonitor:
             return
         self._join(watched)
         batch = progress["batchId"]
+        if watched.realtime is not None:
+            watched.realtime.ended(batch)
         try:
             waited_ms = self._waited_ms(watched, batch)
             observed = watched.observed(progress, self._committed_ms(progress), waited_ms)
@@ -376,7 +437,9 @@ class SparkMonitor:
 
     def _publish_status(self, poll: Poll) -> None:
         watched = self._watched.values()
-        idle = frozenset(each.name for each in watched if poll.idle.get(each.query.id))
+        idle = frozenset(  # a Real-time query seems idle for a moment between two batches
+            each.name for each in watched if each.realtime is None and poll.idle.get(each.query.id)
+        )
         other = self._foreign.take()
         dropped, self._dropped = self._dropped, 0
         self._publish(Status(self._now_ms(), idle, poll.jobs, other, dropped))
@@ -407,6 +470,7 @@ class SparkMonitor:
 
     def _stop_listening(self) -> None:
         try:
+            self._gauges.close()
             self._tap.close()
         except Exception:
             _log.debug("the driver ended before its listener was removed")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
+from elastream.model.observation import BatchObservation, LoadObservation, OperatorGraph, TaskId
 from elastream.model.words import printable
-from elastream.spark.internals.event_tap import TaskEvent
+from elastream.spark.internals.event_tap import RunningTask, TaskEvent
 from elastream.spark.internals.queries import RunningQuery, StatefulOperator
+from elastream.spark.internals.realtime import Gauges, why_unsteered
 from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.realtime import RealtimeBatches
 from elastream.spark.observe.task_events import (
     METRICS,
     FinishedTask,
@@ -100,7 +102,12 @@ class WatchedQuery:
     """One run of a query, from its events to what its batches did."""
 
     def __init__(
-        self, internals: SparkInternals, query: RunningQuery, name: str, backlog: Backlog | None
+        self,
+        internals: SparkInternals,
+        query: RunningQuery,
+        name: str,
+        backlog: Backlog | None,
+        gauges: Gauges,
     ) -> None:
         self.query = query
         self.name = name
@@ -109,8 +116,12 @@ class WatchedQuery:
         """Empty before it has planned a batch."""
         self.places = TaskPlaces()
         self.trigger = internals.queries.trigger(query)
+        self.realtime: RealtimeBatches | None = None
+        """Its batches under way, in Real-time Mode; ``None`` for any other query."""
+        if self.trigger.realtime:
+            self.realtime = RealtimeBatches(internals, query, name, gauges)
         self._internals = internals
-        self._backlog = backlog or kafka_backlog
+        self._backlog = backlog or (kafka_lag if self.realtime else kafka_backlog)
         self._metric_names: Mapping[str, str] = {}
         self._finished: list[tuple[int, FinishedTask]] = []
         """Tasks of batches that are not reported yet, each with its batch."""
@@ -159,6 +170,18 @@ class WatchedQuery:
             self._metric_names = self._internals.queries.metric_names(self.query, METRICS)
         return bool(self.operators)
 
+    def look(self, running: Sequence[tuple[int, RunningTask]]) -> LoadObservation | None:
+        """Return the load of a Real-time batch under way; ``None`` where nothing is due.
+
+        ``running``: its tasks with their batch, as far as they are known to run.
+        """
+        if self.realtime is None or not self.planned():
+            return None
+        load = self.realtime.look(self.operators, running)
+        if load is not None:
+            self.places.observe({each.task: each.executor for each in load.tasks})
+        return load
+
     def finish(self, batch: int, event: TaskEvent) -> None:
         """Take in a finished task of a batch."""
         self._finished.append((batch, finished_task(event, self._metric_names)))
@@ -184,7 +207,8 @@ class WatchedQuery:
         if self._last_end_ms is None and len(seen.tasks) < len(self.tasks):
             return None
         self._ledger = seen.ledger
-        self.places.observe({task.task: task.executor for task in seen.tasks})
+        if self.realtime is None:  # else the next batch runs already
+            self.places.observe({task.task: task.executor for task in seen.tasks})
         before_ms, self._last_end_ms = self._last_end_ms, end_ms
         return BatchObservation(
             query=self.name,
@@ -220,13 +244,31 @@ class WatchedQuery:
 def refusal(internals: SparkInternals, query: RunningQuery) -> str | None:
     """Return why a query cannot be steered, also before its first batch; ``None`` where it can.
 
-    State is moved between micro-batches. A query without state has none to place. One that runs
-    continuously or in real-time mode has no batches: its tasks run for as long as it does.
+    State is moved between batches. A query without state has none to place. One that runs
+    continuously has no batches: its tasks run for as long as it does.
     """
-    why = internals.queries.trigger(query).refusal
+    trigger = internals.queries.trigger(query)
+    why = trigger.refusal
+    if why is None and trigger.realtime:
+        why = why_unsteered(internals)
     if why is None and not internals.queries.is_stateful(query):
         return "keeps no state, so there is none to place"
     return why
+
+
+def kafka_lag(progress: Mapping[str, Any]) -> int | None:
+    """Return the rows that waited in the Kafka topics of a Real-time query when its batch ended.
+
+    Its report has the offsets of when the batch began, and how far behind it was at the end.
+    """
+    behind = 0.0
+    for source in progress["sources"]:
+        mean = (source.get("metrics") or {}).get("avgOffsetsBehindLatest")
+        read = source.get("endOffset")
+        if mean is None or not isinstance(read, dict):
+            return None
+        behind += float(mean) * sum(len(partitions) for partitions in read.values())
+    return round(behind)
 
 
 def kafka_backlog(progress: Mapping[str, Any]) -> int | None:

@@ -30,6 +30,7 @@ from elastream.spark.internals.spark_internals import ExecutorEntry, SparkIntern
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.own_work import marked
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
+from elastream.spark.steer.slots import SlotLaw
 
 _POLL_S: Final = 0.2
 _COUNT_S: Final = 1.0
@@ -89,8 +90,10 @@ class SparkStateCopies:
         internals: SparkInternals,
         monitor: SparkMonitor,
         lost: Callable[[CopiesLost], None] = lambda _: None,
+        slots: SlotLaw | None = None,
     ) -> None:
         self._internals = internals
+        self._slots = slots or SlotLaw(internals, monitor)
         self._monitor = monitor
         self._lost = lost
         self._clock = time.monotonic
@@ -126,6 +129,7 @@ class SparkStateCopies:
         try:
             for name, wish in wishes.items():
                 ticket.check()
+                self._slots.require("no copies", ticket, more=1)
                 self._deliver(alive[name], wish, wish.stores.keys() - known.get(name, set()))
                 self._delivered(name)
             found = self._await(wishes, ticket)

@@ -17,9 +17,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from elastream.core.events import ExecutorsChanged, Fact
 from elastream.core.ports import Ticket
 from elastream.model.checks import count
 from elastream.model.errors import GivenUpError, SparkError, StateHeldError
@@ -31,7 +32,9 @@ from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.own_work import OWN_NAME
 from elastream.spark.observe.watched_query import Places, WatchedQuery
-from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
+from elastream.spark.steer.holding import Holds
+from elastream.spark.steer.slots import SlotLaw
+from elastream.spark.steer.warm_up import WARM_UP_TASKS, aggregation_stream, first_job, warm_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +65,11 @@ class SparkExecutorPool:
         self._registry = registry
         self._monitor = monitor
         self.stream = stream or aggregation_stream
+        self.slots = SlotLaw(internals, monitor)
+        self.holds = Holds(internals, self.slots)
+        self._known: frozenset[str] = frozenset()
+        """The executors that were reported last."""
+        self._growing = False
 
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
@@ -80,33 +88,67 @@ class SparkExecutorPool:
         ticket.check()
         if len(before) < total and not self._internals.request_executors(total):
             raise SparkError("the cluster manager takes no requests for executors")
+        self._growing = True
         try:
             self._await(total, before, deadline, ticket)
+            self._known |= {entry.id for entry in self._internals.executors()}
         except GivenUpError:
             self._give_back(before)
             raise
+        finally:
+            self._growing = False
         return self.executors()
+
+    def take_in(self, fact: Fact) -> None:
+        """Hold and warm executors that come by themselves, as in the place of one that was lost.
+
+        Only where a Real-time query runs: others are not disturbed by a cold executor's tasks.
+        """
+        if not isinstance(fact, ExecutorsChanged):
+            return
+        known, self._known = self._known, frozenset(each.id for each in fact.executors)
+        came = self._known - known
+        if known and came and not self._growing and self.slots.realtime():
+            name = "elastream-newcomers"
+            threading.Thread(target=self._adopt, args=(came,), name=name, daemon=True).start()
+
+    def _adopt(self, ids: Collection[str]) -> None:
+        try:
+            for entry in self._entries(tuple(ids)):
+                self.holds.begin(entry)
+            self.warm(tuple(ids), ticket=Ticket())
+        except Exception:  # it is cold then, as it came
+            _log.warning("executors %s were not warmed", join_names(sorted(ids)), exc_info=True)
 
     def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         """Make the executors ready for state; returns when they are."""
         cold = [entry for entry in self._entries(ids) if entry.id not in self._registry.warm]
         watched = self._monitor.watched()
         near = next((each.operators[0].root for each in watched if each.operators), None)
-        if cold:
-            warm_up(self._internals, cold, self.stream, near=near, ticket=ticket)
-            self._registry.warmed(entry.id for entry in cold)
+        try:
+            if cold:
+                tasks = WARM_UP_TASKS * len(cold)
+                self.slots.require("no warm-up", ticket, more=tasks)
+                warm_up(self._internals, cold, self.stream, near=near, ticket=ticket)
+                self._registry.warmed(entry.id for entry in cold)
+        finally:
+            self.holds.let_go_at_boundary(ids)
 
     def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         """Take the executors away; refused while one of them holds state that a batch needs."""
         leaving = self._entries(ids)
         names = {entry.id for entry in leaving}
         self._refuse_while_needed(names)
+        refused = f"executors {join_names(sorted(names))} are not released"
+        self.slots.require(refused, ticket, leaving=leaving)
+        self.holds.release(names)
         ticket.check()
         # Before the first request, as at the start, Spark takes its target to be zero: it would
         # replace none that is lost meanwhile.
         self._internals.request_executors(len(self._internals.executors()))
         self._internals.retire_executors([entry.id for entry in leaving])
-        deadline = time.monotonic() + _RELEASE_TIMEOUT_S
+        # sources of a Real-time query stay on an executor that leaves until their batch ends
+        deadline = time.monotonic() + _RELEASE_TIMEOUT_S + self.slots.longest_batch_s()
         while names & {entry.id for entry in self._internals.executors(leaving=True)}:
             if time.monotonic() > deadline:
                 raise SparkError(f"executors {join_names(sorted(names))} do not end")
@@ -122,6 +164,7 @@ class SparkExecutorPool:
             for entry in alive:
                 if entry.id not in known:
                     known.add(entry.id)
+                    self.holds.begin(entry)
                     first_jobs.append(self._begin_first_job(entry))
             if len(alive) >= total:
                 break
@@ -140,6 +183,7 @@ class SparkExecutorPool:
         """Release the executors that came since, and request no more than there were."""
         came = [entry.id for entry in self._internals.executors() if entry.id not in before]
         if came:
+            self.holds.release(came)
             self._internals.retire_executors(came)
         self._internals.request_executors(len(before & {e.id for e in self._internals.executors()}))
 

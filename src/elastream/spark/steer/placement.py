@@ -28,6 +28,7 @@ from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.task_events import lead_of, tasks_of
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies
+from elastream.spark.steer.holding import Holds
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -41,10 +42,12 @@ class SparkStatePlacement:
         internals: SparkInternals,
         monitor: SparkMonitor,
         copies: SparkStateCopies | None = None,
+        holds: Holds | None = None,
     ) -> None:
         self._internals = internals
         self._monitor = monitor
         self._copies = copies
+        self._holds = holds
 
     def place(
         self, query: str, wanted: Mapping[TaskId, str], *, lost: Sequence[str] = (), ticket: Ticket
@@ -66,6 +69,8 @@ class SparkStatePlacement:
                 raise SparkError(f"executor {executor} is not alive; alive are {join_names(alive)}")
         idle = self._is_idle(watched)
         ticket.check()
+        if self._holds is not None:
+            self._holds.release(wanted.values())
         watched.places.request(wanted)  # before they go: who reads it shall know of all
         unreported = set(wanted)
         try:

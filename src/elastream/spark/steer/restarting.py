@@ -102,6 +102,14 @@ class Resumable:
         return error
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A query that has failed, and can be started again."""
+
+    watched: WatchedQuery
+    restart: Restart
+
+
 class QueryRestarter:
     """Finds out how queries are started again, and does it; knows which are stopped meanwhile."""
 
@@ -203,9 +211,39 @@ class QueryRestarter:
             why = f"it was not started again in {pluralize(tries, 'try', 'tries')}: {_line(error)}"
             raise stopped.stays_stopped(why, partitions=partitions) from error
 
+    def start_failed(
+        self, watched: WatchedQuery, restart: Restart, check: Callable[[], None]
+    ) -> int:
+        """Start a query again that failed, with its tasks where they were; return the tries.
+
+        ``check`` raises while it cannot run. Raises what the last try raised.
+        """
+        location = checkpoint_location(watched.query)
+        if is_temporary(location):
+            raise SparkError("it was given no checkpointLocation, so its state is gone")
+        failed = Failed(watched, restart)
+        tries = 0
+
+        def attempt() -> None:
+            nonlocal tries
+            check()
+            tries += 1
+            resumed = self._start_once(failed)
+            self._place(failed, resumed, watched.operators, watched.places.now.observed)
+            self._internals.queries.await_initialized(resumed, _INITIALIZED_S)
+            if (fault := resumed.exception()) is not None:
+                raise SparkError(f"it failed when it was started again: {ending(fault)}")
+
+        def is_hopeless(error: Exception) -> bool:
+            return isinstance(error, _HopelessError) or self._given_up.is_set()
+
+        with self.stopping(watched.name):
+            try_for_a_while(attempt, is_hopeless=is_hopeless, clock=self._clock, sleep=self._sleep)
+        return tries
+
     def _place(
         self,
-        stopped: Resumable,
+        stopped: Resumable | Failed,
         resumed: StreamingQuery,
         operators: Sequence[StatefulOperator],
         places: Mapping[TaskId, str],
@@ -216,7 +254,7 @@ class QueryRestarter:
             name = printable(stopped.watched.name)
             _log.warning("the tasks of query %s go where Spark puts them", name, exc_info=True)
 
-    def _start_once(self, stopped: Resumable) -> StreamingQuery:
+    def _start_once(self, stopped: Resumable | Failed) -> StreamingQuery:
         """Return the query when it runs, also where something else has started it."""
         name = stopped.watched.name
         if not self._internals.is_alive():  # the function might begin another application
@@ -241,7 +279,7 @@ class QueryRestarter:
             raise _HopelessError("what was started is another query: it has another checkpoint")
         return resumed  # it has ended: it had nothing left to do, or it has failed
 
-    def _running(self, stopped: Resumable) -> StreamingQuery | None:
+    def _running(self, stopped: Resumable | Failed) -> StreamingQuery | None:
         for query in self._internals.queries.active():
             if query.id == stopped.watched.query.id and query.execution.isActive():
                 return self._internals.queries.streaming_query(query)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _BATCHES: Final = 6
 _PARTITIONS_EACH: Final = 2
 _FIRST_TASKS: Final = 2
+WARM_UP_TASKS: Final = 2 * _PARTITIONS_EACH
+"""How many tasks of a warm-up run or wait at once, for each executor."""
 _TRIGGER: Final = "200 milliseconds"
 _TIMEOUT_S: Final = 90.0
 _POLL_S: Final = 0.05

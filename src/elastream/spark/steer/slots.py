@@ -1,0 +1,96 @@
+"""Slots are a law: Real-time queries never find fewer than they need when their batch ends.
+
+All tasks of a Real-time batch get their slots when it begins, or the query ends. So before an
+executor is taken away, and before a job of our own that may run while a batch begins, the slots
+that stay are held against the needs of every Real-time query and the tasks of all other jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from elastream.core.ports import Ticket
+from elastream.model.errors import SparkError
+from elastream.model.words import pluralize
+from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.realtime import SlotCount, count_slots
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
+from elastream.spark.observe.monitor import SparkMonitor
+
+_PATIENCE_S: Final = 10.0
+"""How long slots are waited for: a batch that has just begun counts twice for a second."""
+_POLL_S: Final = 0.5
+
+
+def shortage(count: SlotCount, needs: int, *, leaving: int = 0, more: int = 0) -> str | None:
+    """Return why slots would be too few; ``None`` where they suffice.
+
+    ``count`` leaves out the tasks of the queries whose ``needs`` are given. ``leaving``: slots that
+    go; ``more``: tasks of our own that come.
+    """
+    left, asked = count.total - leaving, needs + count.taken + more
+    if asked <= left:
+        return None
+    slots = pluralize(max(0, left), "slot")
+    others = f", other jobs {count.taken}" if count.taken else ""
+    own = f", elastream {more}" if more else ""
+    return f"{slots} would be left, and Real-time batches need {needs} at once{others}{own}"
+
+
+class SlotLaw:
+    """The slots of an application with Real-time queries; allows everything without any."""
+
+    def __init__(self, internals: SparkInternals, monitor: SparkMonitor) -> None:
+        self._internals = internals
+        self._monitor = monitor
+        self._kinds: dict[str, bool] = {}
+        """Whether each run is in Real-time Mode."""
+
+    def realtime(self) -> tuple[RunningQuery, ...]:
+        """Return the queries of the application that run in Real-time Mode, watched or not."""
+        active = self._internals.queries.active()
+        for query in active:
+            if query.run_id not in self._kinds:
+                self._kinds[query.run_id] = self._internals.queries.trigger(query).realtime
+        kinds = {query.run_id: self._kinds[query.run_id] for query in active}
+        self._kinds = kinds
+        return tuple(query for query in active if kinds[query.run_id])
+
+    def longest_batch_s(self) -> float:
+        """Return how long a batch of a Real-time query lasts, of all the longest; 0 without any."""
+        triggers = (self._internals.queries.trigger(query) for query in self.realtime())
+        return max(((trigger.interval_ms or 0.0) / 1000 for trigger in triggers), default=0.0)
+
+    def shortage(
+        self, *, leaving: Sequence[ExecutorEntry] = (), more: int = 0, starting: int = 0
+    ) -> str | None:
+        """Return why the slots would be too few; ``None`` where they suffice.
+
+        ``leaving``: executors that would go. ``more``: tasks of our own that would come.
+        ``starting``: what a Real-time query needs that would be started.
+        """
+        if not self.realtime() and not starting:
+            return None
+        batches = [each.realtime for each in self._monitor.watched() if each.realtime is not None]
+        stages = {stage for each in batches for stage in each.stages}
+        count = count_slots(self._internals, stages)
+        needs = sum(each.slots for each in batches) + starting
+        return shortage(count, needs, leaving=sum(each.slots for each in leaving), more=more)
+
+    def require(
+        self,
+        what: str,
+        ticket: Ticket,
+        *,
+        leaving: Sequence[ExecutorEntry] = (),
+        more: int = 0,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        """Return when there are slots enough; raise ``SparkError`` where they stay too few."""
+        waited_s = 0.0
+        while (why := self.shortage(leaving=leaving, more=more)) is not None:
+            if waited_s >= patience_s:
+                raise SparkError(f"{what}: {why}")
+            ticket.wait(_POLL_S)
+            waited_s += _POLL_S
