@@ -115,15 +115,15 @@ def test_what_attaching_refuses_fails_before_a_session_is_started(
     assert {findings[name].verdict for name in LIVE} == {"not tried"}
 
 
-def test_a_program_that_runs_in_real_time_mode_fails(
+def test_a_program_that_runs_continuously_fails(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     app = tmp_path / "app.py"
-    app.write_text("query = rows.writeStream.trigger(realTime='5 minutes').start()\n")
+    app.write_text("query = rows.writeStream.trigger(continuous='5 seconds').start()\n")
     _, findings, _ = examined(capsys, "--app", str(app))
     assert (findings["triggers"].verdict, findings["triggers"].found) == (
         "fail",
-        "realTime in line 1",
+        "continuous in line 1",
     )
 
 

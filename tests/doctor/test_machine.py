@@ -86,9 +86,9 @@ def test_a_setting_that_only_costs_is_a_warning() -> None:
     [
         ("q.trigger(processingTime='1 second')", "ok", "processingTime in line 1"),
         ("q.start()", "ok", "none"),
-        ("q.trigger(realTime='5 minutes')", "fail", "realTime in line 1"),
+        ("q.trigger(realTime='5 minutes')", "ok", "realTime in line 1"),
         ("q.trigger(continuous='1 second')", "fail", "continuous in line 1"),
-        ("q.trigger(once=True)\nq.trigger(realTime='1 m')", "warn", "realTime in line 2"),
+        ("q.trigger(once=True)\nq.trigger(continuous='1 m')", "warn", "continuous in line 2"),
     ],
 )
 def test_triggers_without_batches_cannot_be_steered(
@@ -98,6 +98,24 @@ def test_triggers_without_batches_cannot_be_steered(
     assert finding.verdict == verdict
     assert says in finding.found
     assert ("use processingTime" in finding.todo) is (verdict != "ok")
+
+
+def test_real_time_mode_has_state_from_spark_4_3_on() -> None:
+    text = ProgramText.of("q.trigger(realTime='5 minutes')")
+    finding = machine.triggers(text, "4.1.4")
+    assert (finding.verdict, finding.todo) == (
+        "fail",
+        "a query that runs in Real-time Mode needs PySpark 4.3 or later for its state, not 4.1.4",
+    )
+    assert machine.triggers(text, "4.3.0").verdict == "ok"
+
+
+def test_a_program_in_real_time_mode_is_advised_its_settings() -> None:
+    finding = machine.settings(Given(session_settings(), {}), "yarn", realtime=True)
+    assert finding.verdict == "warn"
+    assert "spark.task.cpus is 1" in finding.found
+    good = Given(session_settings(realtime=True), {})
+    assert machine.settings(good, "yarn", realtime=True).verdict == "ok"
 
 
 def test_spark_connect_cannot_be_steered() -> None:

@@ -54,8 +54,13 @@ def examined(settings: DoctorSettings, on_check: Callable[[Check], None]) -> Rep
             "looking for the cluster manager",
             lambda: cluster_manager(given, settings.master, environ),
         ),
-        Check("settings", "reading settings", lambda: machine.settings(given, master), needs),
-        Check("triggers", "looking at triggers", lambda: machine.triggers(text)),
+        Check(
+            "settings",
+            "reading settings",
+            lambda: machine.settings(given, master, realtime=machine.is_realtime(text)),
+            needs,
+        ),
+        Check("triggers", "looking at triggers", lambda: machine.triggers(text, _version())),
     )
     cluster = LiveCluster(settings, program, master)
     try:
@@ -65,11 +70,17 @@ def examined(settings: DoctorSettings, on_check: Callable[[Check], None]) -> Rep
 
 
 def _spark() -> Finding:
+    found = _version()
+    return machine.spark_version(found, "" if found is None else _required())
+
+
+def _version() -> str | None:
+    """Return PySpark's version; ``None`` where it is not installed."""
     if find_spec("pyspark") is None:
-        return machine.spark_version(None)
+        return None
     import pyspark
 
-    return machine.spark_version(pyspark.__version__, _required())
+    return pyspark.__version__
 
 
 def _required() -> str:

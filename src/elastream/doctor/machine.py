@@ -20,6 +20,7 @@ from elastream.spark.sessions.java import java_home, system_java_home
 from elastream.spark.sessions.settings import WrongSetting, local_disk_settings, wrong_among
 
 _OLDEST: Final = (4,)
+_REALTIME: Final = (4, 3)
 
 
 def spark_version(version: str | None, required: str = "") -> Finding:
@@ -75,10 +76,11 @@ def mode(*, connect: bool) -> Finding:
     return Finding("mode", "fail", why, todo)
 
 
-def settings(given: Given, master: str | None) -> Finding:
+def settings(given: Given, master: str | None, *, realtime: bool = False) -> Finding:
     """Check which settings, from wherever they come, contradict what steering needs.
 
-    Those that are not set are no fault: ``elastream run`` and ``session_settings`` add them.
+    Those that are not set are no fault: ``elastream run`` and ``session_settings`` add them, but
+    for those of queries in Real-time Mode (``realtime``), which are the program's own choice.
     """
     against = given.contradictions()
     if against:
@@ -86,7 +88,7 @@ def settings(given: Given, master: str | None) -> Finding:
         return Finding("settings", "fail", _values(against), todo)
     added = given.needed(force=False, master=master)
     held = (local_disk_settings() if master is None else {}) | added | given.all
-    costly = wrong_among(held if master is None else held | {MASTER: master})
+    costly = wrong_among(held if master is None else held | {MASTER: master}, realtime=realtime)
     if costly:
         todo = "; ".join(f"better {each.wanted}: {each.why}" for each in costly)
         return Finding("settings", "warn", _values(costly), todo)
@@ -99,14 +101,22 @@ def _values(settings: Iterable[WrongSetting]) -> str:
     return ", ".join(f"{each.name} is {each.value}" for each in settings)
 
 
-def triggers(text: ProgramText | None) -> Finding:
-    """Check whether queries have batches between which state can move."""
+def is_realtime(text: ProgramText | None) -> bool:
+    """Return whether a program has a query in Real-time Mode."""
+    return text is not None and any(argument == "realTime" for argument, _ in text.triggers)
+
+
+def triggers(text: ProgramText | None, version: str | None = None) -> Finding:
+    """Check whether queries have batches between which state can move.
+
+    ``version`` is PySpark's: Real-time Mode has state from 4.3 on.
+    """
     if text is None:
-        found = "queries need batches: processingTime, availableNow, or no trigger at all"
+        found = "queries need batches: processingTime, availableNow, realTime, or no trigger at all"
         refused = join_names(each.argument for each in TRIGGERS if each.refusal is not None)
         todo = f"a query with {refused} as its trigger cannot be scaled; give `app` to look"
         return Finding("triggers", "ok", found, todo)
-    refusals = {argument: _refusal(argument) for argument, _ in text.triggers}
+    refusals = {argument: _refusal(argument, version) for argument, _ in text.triggers}
     wrong = [(argument, line) for argument, line in text.triggers if refusals[argument]]
     if not wrong:
         return Finding("triggers", "ok", f"all can be steered: {_lines(text.triggers)}")
@@ -115,8 +125,10 @@ def triggers(text: ProgramText | None) -> Finding:
     return Finding("triggers", "fail" if none_left else "warn", _lines(wrong), todo)
 
 
-def _refusal(argument: str) -> str | None:
+def _refusal(argument: str, version: str | None) -> str | None:
     kind = trigger_of_argument(argument)
+    if argument == "realTime" and version is not None and _numbers(version) < _REALTIME:
+        return f"runs in Real-time Mode needs PySpark 4.3 or later for its state, not {version}"
     return None if kind is None else kind.refusal
 
 

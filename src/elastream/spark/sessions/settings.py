@@ -152,6 +152,52 @@ _RULES: Final = (
     ),
 )
 
+_TASK_CPUS: Final = "spark.task.cpus"
+_MAINTENANCE: Final = f"{_STATE_STORE}.maintenanceInterval"
+_FLUSH: Final = "spark.shuffle.streaming.networkBufferMaxWaitTimeMs"
+
+
+def _shares_cores(value: str) -> bool:
+    try:
+        return 0 < float(value) <= 0.25
+    except ValueError:
+        return False
+
+
+def _is_rare(value: str) -> bool:
+    return (_seconds(value) or 0.0) >= 30.0
+
+
+def _flushes_soon(value: str) -> bool:
+    return value.strip().isdigit() and int(value) <= 10
+
+
+_REALTIME_RULES: Final = (
+    _advice(
+        _TASK_CPUS,
+        "0.1",
+        "1",
+        "all tasks of a Real-time batch take their slots at once, and too few end the query: let "
+        "them share cores",
+        _shares_cores,
+    ),
+    _advice(
+        _MAINTENANCE,
+        "60s",
+        "60s",
+        "maintenance may unload the state of a task that is about to move while a batch uses it",
+        _is_rare,
+    ),
+    _advice(
+        _FLUSH,
+        "5",
+        "50",
+        "a row waits up to this number of milliseconds in the streaming shuffle",
+        _flushes_soon,
+    ),
+)
+"""What Real-time queries need in addition, of Spark 4.3 and later."""
+
 _FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -171,13 +217,17 @@ def _local_disk_rule() -> _Rule:
     )
 
 
-def session_settings(*, local_disk: bool = False, master: str | None = None) -> dict[str, str]:
+def session_settings(
+    *, local_disk: bool = False, master: str | None = None, realtime: bool = False
+) -> dict[str, str]:
     """Return the settings that steering needs, for the builder of a session on any master.
 
     ``local_disk``: all checkpoints of the session lie on disks of this machine; batches are shorter
     then. ``master``: the session's, where it is known; on Kubernetes one more serves.
+    ``realtime``: the session has queries in Real-time Mode.
     """
     rules = [rule for rule in _RULES if rule.serves_everywhere or rule.concerns(master or "")]
+    rules += _REALTIME_RULES if realtime else ()
     found = {rule.name: rule.wanted for rule in rules}
     return found | local_disk_settings() if local_disk else found
 
@@ -204,16 +254,17 @@ def state_settings() -> dict[str, str]:
     }
 
 
-def wrong_among(settings: Mapping[str, str]) -> tuple[WrongSetting, ...]:
+def wrong_among(settings: Mapping[str, str], *, realtime: bool = False) -> tuple[WrongSetting, ...]:
     """Return every setting that does not serve; one that is left out has Spark's default.
 
     Where the master is this machine itself, its checkpoints are taken to be there too, unless the
-    settings speak of other storage.
+    settings speak of other storage. ``realtime``: whether there are queries in Real-time Mode.
     """
     master = settings.get(_MASTER, "")
     here = master.startswith("local") and not names_other_storage(settings)
     rules = [rule for rule in _RULES if rule.concerns(master)]
     rules += [_local_disk_rule()] if here else []
+    rules += _REALTIME_RULES if realtime else []
     found = ((rule, settings.get(rule.name, rule.default)) for rule in rules)
     return tuple(
         WrongSetting(rule.name, value, rule.wanted, rule.why, rule.required)
@@ -231,9 +282,13 @@ def advised(wrong: Sequence[WrongSetting]) -> tuple[WrongSetting, ...]:
     return tuple(wrong)
 
 
-def wrong_settings(spark: SparkSession) -> tuple[WrongSetting, ...]:
-    """Return every setting of the running session that does not serve."""
-    names = [_MASTER, _FILE_MANAGER, _CHECKPOINTS, *_JARS, *(rule.name for rule in _RULES)]
+def wrong_settings(spark: SparkSession, *, realtime: bool = False) -> tuple[WrongSetting, ...]:
+    """Return every setting of the running session that does not serve.
+
+    ``realtime``: whether it has queries in Real-time Mode.
+    """
+    rules = (*_RULES, *_REALTIME_RULES)
+    names = [_MASTER, _FILE_MANAGER, _CHECKPOINTS, *_JARS, *(rule.name for rule in rules)]
     values = {name: spark.conf.get(name, None) for name in names}
     systems = {
         name: value
@@ -241,7 +296,7 @@ def wrong_settings(spark: SparkSession) -> tuple[WrongSetting, ...]:
         if name.startswith(_FILE_SYSTEMS)
     }
     known = {name: value for name, value in values.items() if value is not None}
-    return wrong_among({**systems, **known})
+    return wrong_among({**systems, **known}, realtime=realtime)
 
 
 @contextmanager
