@@ -191,6 +191,11 @@ def test_a_busy_core_is_all_its_slots_busy() -> None:
     assert round(Usage(observed, catch_up_s=60, keep_triggers=True).busiest, 6) == 0.8
 
 
+def test_partitions_of_a_real_time_query_are_left_alone() -> None:
+    state, _ = after(joined("ab"), look(1000, "aaaa"), ended(0, "aaaa"))
+    assert dict(state.shortages) == {}
+
+
 def test_what_comes_of_a_failed_query_is_logged() -> None:
     event = QueryRestarted(5000, QUERY, "was started again", {"tries": 2})
     _, report = step(joined("ab"), event)

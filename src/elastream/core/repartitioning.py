@@ -125,6 +125,8 @@ def update_partitions(state: LoopState, query: str, *, rested: bool) -> Transiti
     """
     if state.phase.paused is not None or query not in state.queries:
         return state, ()
+    if state.queries[query].realtime:  # not tried: a pause would wait for the end of a batch
+        return state, ()
     state, cost = _with_cost(state, query, state.now_ms)
     if not rested or not state.phase.resting:
         return state, cost
