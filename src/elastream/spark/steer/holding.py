@@ -53,6 +53,9 @@ class Holds:
             if executor.id not in self._held:
                 hold = SlotHold(self._internals, executor, slots)
                 self._held[executor.id] = (executor, hold)
+                # a batch may begin just now: the rest is free once one is seen in its middle
+                rest = SlotHold(self._internals, executor, OWN_SLOTS)
+                self._boundaries[executor.id] = rest
 
     def let_go_at_boundary(self, ids: Iterable[str]) -> None:
         """Let executors go just before the end of the batch under way: they are warm."""
