@@ -85,7 +85,7 @@ def slots_lacking(state: LoopState, executors: int) -> str | None:
 
     Theirs are counted as those of the executors with the fewest.
     """
-    needs = sum(query.slots for query in state.queries.values() if query.realtime)
+    needs = state.observed.slots_at_once
     slots = sum(sorted(each.slots for each in state.executors)[:executors])
     if not needs or slots >= needs:
         return None
