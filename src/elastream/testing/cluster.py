@@ -13,6 +13,10 @@ pays for the start. Where links are limited, a batch begins its work when all st
 it has travelled. The next batch begins when the trigger fires or the batch ends, whichever is
 later; without rows none begins, and the query is idle. Where no executor is alive a batch waits. An
 executor that dies does its part of the batches under way.
+
+Real-time queries are in :mod:`elastream.testing.realtime`. Their tasks keep slots. Where a batch of
+theirs finds too few, as jobs and other such queries leave them, the query ends; so it does when an
+executor dies that runs one of its tasks. Micro-batches take no slots from them.
 """
 
 from __future__ import annotations
@@ -22,8 +26,10 @@ from dataclasses import dataclass
 
 from elastream.core.events import (
     BatchObserved,
+    BoundaryNear,
     ExecutorsChanged,
     Fact,
+    LoadObserved,
     QueryJoined,
     QueryLeft,
     Status,
@@ -33,6 +39,7 @@ from elastream.model.checks import positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
+from elastream.testing.realtime import RealTimeQuery
 from elastream.testing.slots import SharedCores, Slots, Stage
 from elastream.testing.workload import ClusterSettings, Workload
 
@@ -63,7 +70,7 @@ class SimulatedCluster:
         """Whether the next batch will obey a placement of the task; tests replace it."""
         self.slots = self.settings.slots
         """Most executors it has room for now; with fewer than are asked for the rest never come."""
-        self.queries: dict[str, SimulatedQuery] = {}
+        self.queries: dict[str, SimulatedQuery | RealTimeQuery] = {}
         self.copies: dict[TaskId, str] = {}
         """Where the state of a task was copied to that has not come there yet."""
         self._born = 0
@@ -135,12 +142,15 @@ class SimulatedCluster:
     ) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on."""
         ticket.check()
+        of = self.queries[query]
+        if isinstance(of, RealTimeQuery) and not of.may_be_placed(self.now_ms):
+            raise ElastreamError(f"{query} was placed while a batch uses its state")
         ahead = frozenset(task for task, node in wanted.items() if self.copies.get(task) == node)
-        self.queries[query].preferred.update(wanted)
-        self.queries[query].ahead.update(ahead)
+        of.preferred.update(wanted)
+        of.ahead.update(ahead)
         for task in ahead:
             del self.copies[task]
-        return Placed(self.queries[query].idle, ahead)
+        return Placed(of.idle, ahead)
 
     def copy(
         self,
@@ -184,7 +194,7 @@ class SimulatedCluster:
 
     def hold_up(self, query: str, seconds: float) -> None:
         """Let the query's next batch take that much longer, with no executor busy meanwhile."""
-        self.queries[query].held_up_ms = 1000 * seconds
+        self.queries[query].held_up_ms = 1000 * seconds  # of a Real-time query: its boundary
 
     def run_job(self, executor: str, seconds: float) -> None:
         """Let a job of no query run there: one task, as soon as it gets a slot, for this long."""
@@ -199,13 +209,20 @@ class SimulatedCluster:
         It is reported ``at_once``, else with the next status.
         """
         self._end(self._executor(executor).id)
+        for name, query in tuple(self.queries.items()):
+            ran = (
+                {*query.where.values(), *query.sources} if isinstance(query, RealTimeQuery) else ()
+            )
+            if executor in ran:
+                self.end_query(name, f"a task failed: executor {executor} was lost")
         if at_once:
             self._report_executors()
 
     def begin_query(self, workload: Workload) -> None:
         """Start a query, or the next run of one that ended."""
         self._runs += 1
-        query = SimulatedQuery(workload, run=f"run {self._runs}", begins_ms=self.now_ms)
+        kind = RealTimeQuery if workload.real_time else SimulatedQuery
+        query = kind(workload, run=f"run {self._runs}", begins_ms=self.now_ms)
         self.queries[workload.name] = query
         self._report(self._joined(query))
 
@@ -266,17 +283,25 @@ class SimulatedCluster:
         """Pass on to a moment; at most one batch commits, the others' turn comes at once after."""
         for query in self.queries.values():
             query.arrive(self.now_ms, at_ms)
+        self._work(self.now_ms, at_ms)
         self.now_ms = at_ms
         while self._later and self._later[0][0] <= at_ms:
             self._later.pop(0)[1]()
         done: list[BatchObservation] = []
         for query in tuple(self.queries.values()):
-            if (observed := query.committed(at_ms, self.settings.tasks_at_once)) is not None:
+            if isinstance(query, RealTimeQuery):
+                if (ends_ms := query.near(at_ms)) is not None:
+                    name = query.workload.name
+                    self._report(BoundaryNear(round(at_ms), name, query.run, ends_ms))
+                observed = query.committed(at_ms)
+            else:
+                observed = query.committed(at_ms, self.settings.tasks_at_once)
+            if observed is not None:
                 done.append(observed)
                 self._report(BatchObserved(observed))
                 self._kill_full()
                 break
-        for query in self.queries.values():
+        for query in tuple(self.queries.values()):
             if self._alive and query.ready(at_ms):
                 self._run(query)
         if at_ms >= self._looked_ms + self._status_ms:
@@ -284,7 +309,27 @@ class SimulatedCluster:
                 self._report_executors()
             self._report(self._status())
             self._looked_ms = at_ms
+            for query in tuple(self.queries.values()):
+                if isinstance(query, RealTimeQuery) and (look := query.look(at_ms)) is not None:
+                    self._report(LoadObserved(look))
         return done
+
+    def _work(self, from_ms: float, until_ms: float) -> None:
+        """Let Real-time queries work off rows; those that began first take the cores first."""
+        free = dict.fromkeys((each.id for each in self._alive), float(self.settings.cores))
+        speeds = {each.id: each.speed for each in self._alive}
+        for query in self.queries.values():
+            if isinstance(query, RealTimeQuery):
+                for node, cores in query.work(from_ms, until_ms, speeds, free).items():
+                    free[node] = max(0.0, free.get(node, 0.0) - cores)
+
+    def _slots_left(self, query: RealTimeQuery) -> int:
+        """Return how many slots jobs and other Real-time queries leave for a query."""
+        taken = sum(job.ran[0][2] > self.now_ms for _, job in self._jobs)
+        for other in self.queries.values():
+            if isinstance(other, RealTimeQuery) and other is not query:
+                taken += other.slots if other.sources else 0
+        return len(self._alive) * self.settings.tasks_at_once - taken
 
     def _status(self) -> Status:
         idle = frozenset(name for name, query in self.queries.items() if query.idle)
@@ -313,13 +358,22 @@ class SimulatedCluster:
                 self._end(executor)
             self._report_executors()
 
-    def _run(self, query: SimulatedQuery) -> None:
+    def _run(self, query: SimulatedQuery | RealTimeQuery) -> None:
         cold = {each.id for each in self._alive if not each.warm}
         speeds = {each.id: each.speed for each in self._alive}
-        query.run_batch(
-            self.now_ms, speeds, self.settings, self._slots, cold=cold, obeys=self.obeys
-        )
-        used = set(query.where.values())
+        used = set()
+        if isinstance(query, RealTimeQuery):
+            if (left := self._slots_left(query)) < query.slots:
+                lacking = f"its batch needs {query.slots} slots at once, {left} are free"
+                self.end_query(query.workload.name, lacking)
+                return
+            query.run_batch(self.now_ms, speeds, self.settings, cold=cold, obeys=self.obeys)
+            used.update(query.sources)
+        else:
+            query.run_batch(
+                self.now_ms, speeds, self.settings, self._slots, cold=cold, obeys=self.obeys
+            )
+        used.update(query.where.values())
         for executor in self._alive:
             executor.warm = executor.warm or executor.id in used
 
@@ -346,10 +400,17 @@ class SimulatedCluster:
         for query in self.queries.values():
             query.where = {task: node for task, node in query.where.items() if node != executor}
 
-    def _joined(self, query: SimulatedQuery) -> QueryJoined:
+    def _joined(self, query: SimulatedQuery | RealTimeQuery) -> QueryJoined:
         load = query.workload
         return QueryJoined(
-            round(self.now_ms), load.name, query.run, load.graph, len(load.tasks), load.trigger_ms
+            round(self.now_ms),
+            load.name,
+            query.run,
+            load.graph,
+            len(load.tasks),
+            load.trigger_ms,
+            realtime=load.real_time,
+            slots=query.slots if isinstance(query, RealTimeQuery) else 0,
         )
 
     def _report_executors(self) -> None:

@@ -111,6 +111,11 @@ class Workload:
     """What every batch takes besides its tasks."""
     most_rows: int | None = None
     """Most rows a batch reads; ``None`` for all that wait."""
+    real_time: bool = False
+    """Whether it runs in Real-time Mode: batches last for ``trigger_ms`` and all tasks run at once,
+    each in a slot of its own. Rows take CPU time, the boundary between batches ``overhead_ms``."""
+    sources: int = 2
+    """Its source tasks, in Real-time Mode."""
 
     def __post_init__(self) -> None:
         for task in self.tasks if self.feeds is not None else ():
@@ -164,6 +169,7 @@ def even_workload(
     outside_row_ms: float = 0.0,
     trigger_ms: float = 1000.0,
     most_rows: int | None = None,
+    real_time: bool = False,
 ) -> Workload:
     """Return a query of one operator whose tasks are all alike; a number is a steady rate."""
     rate = rows_per_s if callable(rows_per_s) else rate_steps({0: rows_per_s})
@@ -174,6 +180,7 @@ def even_workload(
         outside_row_ms=outside_row_ms,
         trigger_ms=trigger_ms,
         most_rows=most_rows,
+        real_time=real_time,
     )
 
 
