@@ -38,7 +38,7 @@ class LowLatencyRows:
         self.added += len(words)
 
     @contextlib.contextmanager
-    def flowing(self, keys: int, rows: int = 10) -> Iterator[None]:
+    def flowing(self, keys: int, rows: int = 2) -> Iterator[None]:
         """Add rows meanwhile, over and over."""
         ended = threading.Event()
 

@@ -49,6 +49,14 @@ def realtime() -> Iterator[SparkSession]:
     stop(session)
 
 
+@pytest.fixture(autouse=True)
+def _stopped(realtime: SparkSession) -> Iterator[None]:
+    """Leave no query to the next test, whose slots it would take."""
+    yield
+    for query in realtime.streams.active:
+        query.stop()
+
+
 def started(rows: LowLatencyRows, checkpoint: Path, name: str) -> StreamingQuery:
     counts = rows.frame.groupBy("value").count()
     writer = counts.writeStream.format("noop").queryName(name).outputMode("update")

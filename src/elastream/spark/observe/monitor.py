@@ -78,7 +78,7 @@ class SparkMonitor:
 
     ``wanted`` decides of every query that is found whether it takes part; one that cannot be
     steered is passed over and reported. ``backlog`` reads the rows that wait in the sources.
-    ``failed`` is called with each that has failed after it took part, and what Spark says.
+    ``failed`` is called with each that has failed, and what Spark says.
     """
 
     def __init__(
@@ -317,9 +317,8 @@ class SparkMonitor:
         if why and watched.query.id not in self._joined:
             failed = f"failed before its first batch{why}"
             self._publish(QueryPassedOver(self._now_ms(), watched.name, failed))
-        took_part = watched.query.id in self._joined
         self._leave(watched, f"the query has ended{why}")
-        if fault and took_part:
+        if fault:
             self._failed(watched, fault)
 
     def _leave(self, watched: WatchedQuery, why: str) -> None:

@@ -61,12 +61,18 @@ class Supervisor:
         self._report = report
         self._starts: dict[str, list[float]] = {}
         """When each query was started again lately."""
+        self._needs: dict[str, int] = {}
+        """The slots that a batch of each query took before it failed."""
 
     def on_failure(self, watched: WatchedQuery, fault: str) -> None:
         """Take note of a query that has failed; returns at once."""
         restart = self._restart_of(watched.name)
         if watched.realtime is None or restart is None or not is_supervised(fault):
             return
+        needs = max(watched.realtime.slots, self._needs.get(watched.name, 0))
+        if not needs:  # no batch of it has ever run
+            return
+        self._needs[watched.name] = needs
         now_s = time.monotonic()
         lately = [at_s for at_s in self._starts.get(watched.name, ()) if now_s - at_s < _WITHIN_S]
         if len(lately) >= _MOST:
@@ -96,8 +102,7 @@ class Supervisor:
 
     def _expect_slots(self, watched: WatchedQuery) -> None:
         """Refuse a start for which the slots are too few."""
-        slots = 0 if watched.realtime is None else watched.realtime.slots
-        why = self._law.shortage(starting=max(slots, len(watched.tasks)))
+        why = self._law.shortage(starting=self._needs[watched.name])
         if why is not None:
             raise SparkError(f"query {watched.name} waits for slots: {why}")
 
