@@ -34,7 +34,15 @@ SEEN: dict[str, Any] = {
         "spare_executor_s": 0.0,
         "unknown": [],
     },
-    "executors": {"0": {"host": "h", "spare": False, "busy": 0.5}},
+    "executors": {
+        "0": {
+            "host": "h",
+            "spare": False,
+            "busy": 0.5,
+            "store_memory_bytes": 1,
+            "memory": {"heap_peak": 1, "heap_limit": 2, "process_peak": 1, "limit": 2},
+        }
+    },
     "queries": {
         "q": {
             "backlog": 1,

@@ -43,6 +43,7 @@ from elastream import (
 from elastream.control.commands import Answer
 from elastream.control.local_door import ask_locally
 from elastream.core.scene_lines import laid_over
+from elastream.core.scenes import take_scene
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.rivals.catalog import STEP_PLANNERS
@@ -80,6 +81,11 @@ def holders(attachment: Attachment) -> set[str]:
 
 def await_tasks(attachment: Attachment, number: int = 4) -> None:
     until(lambda: len(attachment.where()) == number, f"{number} tasks are seen")
+
+
+def knows_heaps(attachment: Attachment) -> bool:
+    memory = attachment.state.executor_memory
+    return len(memory) == 2 and all(each.heap_peak is not None for each in memory.values())
 
 
 def kinds(decisions: list[Decision]) -> list[str]:
@@ -240,6 +246,11 @@ def test_a_page_shows_where_tasks_are_and_the_attachment_explains_itself(
         places = {task: batch[0] for task, batch in seen["tasks"].items()}
         assert places == {str(task): node for task, node in attachment.where().items()}
         assert seen["executors"].keys() == {each.id for each in attachment.executors()}
+        until(lambda: knows_heaps(attachment), "heartbeats have reported the heaps")
+        for shown in take_scene(attachment.state).executors.values():
+            assert shown.store_memory_bytes > 0
+            assert shown.memory.heap_limit == 700 << 20
+            assert shown.memory.limit is None, "no container"
         assert "There are 2 executors." in attachment.explain()
         assert "steady" in repr(attachment)
         assert attachment._repr_html_().count("<tr>") == 3

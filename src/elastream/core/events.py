@@ -22,6 +22,7 @@ from elastream.core.samples import Sample, take_sample
 from elastream.model.observation import (
     BatchObservation,
     Executor,
+    ExecutorMemory,
     LoadObservation,
     OperatorGraph,
     TaskId,
@@ -138,6 +139,8 @@ class Status:
     """Run time by executor, since the status before, of tasks of no query that takes part."""
     dropped: int = 0
     """Events lost since the status before, because there were too many."""
+    memory: Mapping[str, ExecutorMemory] = field(default_factory=dict)
+    """Of the executors that are alive, by id, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from elastream.core.change import Change
 from elastream.core.goal import Wanted, allowed
 from elastream.core.guards import active_guards, stepwise
+from elastream.core.memory import memory_warnings
 from elastream.core.partitions import ShortageWatch
 from elastream.core.scenes import expected_left_s, unknowns
 from elastream.core.state import LoopState
@@ -17,6 +18,7 @@ def explained(state: LoopState) -> str:
     if state.phase.detached:
         return "It has let go of the application; the queries run on as they are."
     lines = [_now(state), *(f"Held back: {why}." for why in active_guards(state).values())]
+    lines += [f"Warning: {why}." for why in memory_warnings(state)]
     if state.phase.change is not None:
         lines.append(_under_way(state, state.phase.change))
     elif state.phase.resting:

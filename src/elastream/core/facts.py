@@ -201,6 +201,7 @@ def _status(state: LoopState, event: Status) -> Taken:
         status_ms=event.at_ms,
         busy_ms=event.at_ms if busy or state.busy_ms is None else state.busy_ms,
         jobs=event.jobs,
+        executor_memory=event.memory,
         silent=False,
     )
     return state, tuple(logs), True

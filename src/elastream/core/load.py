@@ -50,6 +50,8 @@ class TaskLoad:
     """Size of its state (\\|s_j\\| of the papers)."""
     measured: bool
     """Whether its rates come from at least one batch."""
+    store_memory_bytes: int = 0
+    """Memory that its state stores use, native memory included, not smoothed."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def smooth(
     weight = 0.0 if interval_s is None else weight_of(interval_s, half_life_s)
     tasks = dict(load.tasks)
     for seen in batch.tasks:
-        tasks[seen.task] = _task(load.tasks.get(seen.task), seen, interval_s, weight)
+        task = _task(load.tasks.get(seen.task), seen, interval_s, weight)
+        tasks[seen.task] = replace(task, store_memory_bytes=seen.store_memory_bytes)
     if len(tasks) > len(load.tasks):
         tasks = dict(sorted(tasks.items()))
     seen_now = replace(
@@ -230,7 +233,12 @@ def smooth_boundary(load: QueryLoad, batch: BatchObservation, *, half_life_s: fl
     for seen in batch.tasks:
         known = tasks.get(seen.task) or TaskLoad(seen.executor, 0.0, 0.0, 0.0, measured=False)
         rows_per_s = seen.rows / max(batch.duration_ms, 1.0) * 1000
-        tasks[seen.task] = replace(known, rows_per_s=rows_per_s, state_bytes=seen.state_bytes)
+        tasks[seen.task] = replace(
+            known,
+            rows_per_s=rows_per_s,
+            state_bytes=seen.state_bytes,
+            store_memory_bytes=seen.store_memory_bytes,
+        )
     if len(tasks) > len(load.tasks):
         tasks = dict(sorted(tasks.items()))
     covered_s = max(batch.duration_ms, 1.0) / 1000

@@ -171,12 +171,17 @@ def _rounded(value: Any) -> Any:
 
 
 def _without_trifles(last: Json, now: Json) -> Json:
-    """Return what is seen now, with the utilisation of executors as it was where it is close."""
+    """Return what is seen now, with figures of executors as they were where they are close."""
     executors = {}
     for name, each in now["executors"].items():
-        before = last["executors"].get(name, {}).get("busy")
-        close = None not in (before, each["busy"]) and abs(before - each["busy"]) < _BUSY_STEP
-        executors[name] = {**each, "busy": before} if close else each
+        before, size = last["executors"].get(name, {}), each["store_memory_bytes"]
+        busy, held = before.get("busy"), before.get("store_memory_bytes")
+        kept = {}
+        if None not in (busy, each["busy"]) and abs(busy - each["busy"]) < _BUSY_STEP:
+            kept["busy"] = busy
+        if held is not None and abs(held - size) < _SIZE_SHARE * max(held, _LEAST_SIZE):
+            kept["store_memory_bytes"] = held
+        executors[name] = {**each, **kept}
     return {**now, "executors": executors}
 
 

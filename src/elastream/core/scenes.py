@@ -17,8 +17,9 @@ from elastream.core.application import Query
 from elastream.core.events import Instruction
 from elastream.core.goal import Marks
 from elastream.core.guards import active_guards
+from elastream.core.memory import memory_warnings, store_memory_bytes
 from elastream.core.state import LoopState, Transition
-from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.observation import BatchObservation, ExecutorMemory, TaskId
 from elastream.model.words import pluralize
 
 Mode = Literal["acts", "advises", "let go"]
@@ -56,6 +57,8 @@ class SceneLoop:
     """What it does not know, a sentence each."""
     guards: Mapping[str, str] = field(default_factory=dict)
     """What holds changes back now, by name, a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What will be trouble unless somebody does something, a sentence each."""
     largest_step: int | None = None
     """Most executors that one change of a goal adds or gives back."""
 
@@ -72,6 +75,9 @@ class SceneExecutor:
     spare: bool
     busy: float | None
     """Share of its slots' time that it works; ``None`` while that is not known."""
+    store_memory_bytes: int = 0
+    """Memory that its state stores report to use, native memory included."""
+    memory: ExecutorMemory = field(default_factory=ExecutorMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +197,7 @@ def with_scene_if_due(
 
 def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Scene:
     """Return what there is to see of a state. O(tasks and executors)."""
+    stores = store_memory_bytes(state)
     return Scene(
         at_ms=state.observed.wall_ms or 0,
         loop=_loop(state),
@@ -202,6 +209,8 @@ def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Sc
                 warm=each.warm,
                 spare=each.id in state.spare_ids,
                 busy=executor_utilisation(state, each.id, each.slots),
+                store_memory_bytes=stores.get(each.id, 0),
+                memory=state.executor_memory.get(each.id, ExecutorMemory()),
             )
             for each in state.all_executors
         },
@@ -315,6 +324,7 @@ def _loop(state: LoopState) -> SceneLoop:
         spare_executor_s=state.spare_executor_s,
         unknown=unknowns(state),
         guards={} if state.phase.detached else active_guards(state),
+        warnings=memory_warnings(state),
         largest_step=policy.largest_step,
     )
 

@@ -17,7 +17,7 @@ from elastream.core.learning import Learning
 from elastream.core.next import Next
 from elastream.core.partitions import Repartitioning, ShortageWatch
 from elastream.core.policy import Policy
-from elastream.model.observation import BatchObservation, Executor, TaskId
+from elastream.model.observation import BatchObservation, Executor, ExecutorMemory, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +206,8 @@ class LoopState:
     """Those that take part, by name."""
     other: Mapping[str, float] = field(default_factory=dict)
     """Cores that work of no query that takes part keeps busy, by executor."""
+    executor_memory: Mapping[str, ExecutorMemory] = field(default_factory=dict)
+    """What executors use, by id, as far as it is known."""
     status_ms: int | None = None
     """When the monitor last reported a status."""
     busy_ms: int | None = None

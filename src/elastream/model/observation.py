@@ -46,6 +46,23 @@ class Executor:
         return slots_of(self.cores, self.task_cpus)
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutorMemory:
+    """What one executor has used of memory at its peak, and what it may use; bytes.
+
+    ``None`` where Spark does not say: before the first heartbeat, or without the setting.
+    """
+
+    heap_peak: int | None = None
+    """Of the heap, garbage included."""
+    heap_limit: int | None = None
+    process_peak: int | None = None
+    """Of the whole process: heap, native memory of state stores, and all else. Spark measures it
+    with ``spark.executor.processTreeMetrics.enabled``."""
+    limit: int | None = None
+    """What the cluster manager allows the process before it ends it; ``None`` where none does."""
+
+
 def slots_of(cores: int, task_cpus: float) -> int:
     """Return how many tasks run at once on this number of cores: at least one."""
     return max(1, math.floor(cores / task_cpus + _ROUNDING))
@@ -72,6 +89,8 @@ class TaskObservation:
     """Rows it read that were on another executor: its rows by their share of the bytes."""
     fetch_ms: float = 0.0
     """Run time in which it waited for those."""
+    store_memory_bytes: int = 0
+    """Memory that its state stores report to use, the native memory of RocksDB included."""
 
 
 @dataclass(frozen=True, slots=True)

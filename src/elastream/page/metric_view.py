@@ -102,6 +102,14 @@ class View:
             for each, entry in self.executors.items()
         ]
 
+    def of_memory(self, name: str) -> Samples:
+        """Return a figure of the memory of every executor."""
+        return [
+            (self._labels(each), number_of((entry.get("memory") or {}).get(name)))
+            for each, entry in self.executors.items()
+            if isinstance(entry.get("memory") or {}, dict)
+        ]
+
     def held(self, amounts: Mapping[str, Number]) -> Samples:
         """Return how much every executor holds, from amounts by executor."""
         if not self.placed:

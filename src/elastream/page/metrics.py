@@ -70,6 +70,7 @@ class _Families(Collector):
         yield from _of_errors(counted)
         yield from _of_executors(counted, view)
         yield from _of_utilisation(counted, view)
+        yield from _of_memory(view)
         yield from _of_state(view)
         yield from _of_queries(counted, view)
         yield from _of_changes(counted, view)
@@ -168,6 +169,25 @@ def _of_utilisation(counted: Counted, view: View) -> Iterator[Metric]:
         view.of_executors("busy"),
         _EXECUTOR,
     )
+
+
+def _of_memory(view: View) -> Iterator[Metric]:
+    yield _gauge(
+        "executor_store_memory_bytes",
+        "Memory that an executor's state stores use.",
+        view.of_executors("store_memory_bytes"),
+        _EXECUTOR,
+    )
+    for name, what, member in (
+        ("executor_heap_peak_bytes", "The most that its heap has held.", "heap_peak"),
+        ("executor_heap_limit_bytes", "The most that its heap may hold.", "heap_limit"),
+        ("executor_process_peak_bytes", "The most that its process has used.", "process_peak"),
+        ("executor_memory_limit_bytes", "What its container may use.", "limit"),
+    ):
+        yield _gauge(name, what, view.of_memory(member), _EXECUTOR)
+    warnings = view.loop.get("warnings")
+    number = len(warnings) if isinstance(warnings, list) and view.attached else None
+    yield _gauge("warnings", "Things that will be trouble unless somebody acts.", number)
 
 
 def _of_state(view: View) -> Iterator[Metric]:

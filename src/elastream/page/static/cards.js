@@ -73,7 +73,8 @@ export function showUnknown(section, scene) {
 export function showGuards(section, scene) {
   const step = scene?.loop.largest_step;
   const most = step == null ? [] : [`one change adds or gives back at most ${counted(step, "executor")}`];
-  showList(section, [...Object.values(scene?.loop.guards ?? {}), ...most]);
+  const warnings = (scene?.loop.warnings ?? []).map((why) => `warning: ${why}`);
+  showList(section, [...warnings, ...Object.values(scene?.loop.guards ?? {}), ...most]);
 }
 
 function showList(section, told) {

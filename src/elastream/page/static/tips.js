@@ -26,6 +26,13 @@ export function executorTip(scene, { name, executor, keys, copies }) {
     executor.busy === null ? "how busy is not known yet" : `${percent(executor.busy)} busy`,
     `${counted(keys.length, "partition")}, ${bytes(size)}`,
   ];
+  const { memory } = executor;
+  if (executor.store_memory_bytes) rows.push(`its stores use ${bytes(executor.store_memory_bytes)} of memory`);
+  if (memory?.heap_peak != null) rows.push(`heap: at most ${bytes(memory.heap_peak)} of ${bytes(memory.heap_limit)} so far`);
+  if (memory?.process_peak != null) {
+    const allowed = memory.limit == null ? "" : ` of ${bytes(memory.limit)}`;
+    rows.push(`process: at most ${bytes(memory.process_peak)}${allowed} so far`);
+  }
   if (limit !== null) rows.push(`a plan puts at most ${percent(limit)} on it`);
   if (copies.length) rows.push(`holds ${counted(copies.length, "copy").replace("copys", "copies")}`);
   if (executor.spare) rows.push("a spare, kept ready");

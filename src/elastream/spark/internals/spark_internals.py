@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.model.observation import slots_of
+from elastream.model.observation import ExecutorMemory, slots_of
 from elastream.spark.internals.jvm_values import JvmValues, java_array
 from elastream.spark.internals.queries import Queries, StatefulOperator
 from elastream.spark.internals.variants import STATE, Variant, variant_of
@@ -42,6 +43,16 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The classes that are needed in every version, with their methods."""
+_HEAP: Final = "JVMHeapMemory"
+_PROCESS_TREE: Final = (
+    "ProcessTreeJVMRSSMemory",
+    "ProcessTreePythonRSSMemory",
+    "ProcessTreeOtherRSSMemory",
+)
+_CONTAINERS: Final = ("yarn", "k8s")
+"""The masters that end an executor which uses more than it may."""
+_OVERHEAD: Final = "spark.executor.memoryOverhead"
+_PYTHON: Final = "spark.executor.pyspark.memory"
 _LOCATION_PREFIX: Final = "executor_"
 
 
@@ -58,6 +69,7 @@ class ExecutorEntry:
     """Cores that the application sets aside for a task."""
     port: int = 0
     """Where it serves shuffle blocks to the others."""
+    memory: ExecutorMemory = field(default_factory=ExecutorMemory)
 
     @property
     def slots(self) -> int:
@@ -177,7 +189,13 @@ class SparkInternals(JvmValues):
         passed_over |= self._gone(entries)  # afterwards: one may go meanwhile
         found = [
             ExecutorEntry(
-                entry["id"], host, entry["totalCores"], entry["addTime"], self.task_cpus, int(port)
+                entry["id"],
+                host,
+                entry["totalCores"],
+                entry["addTime"],
+                self.task_cpus,
+                int(port),
+                self._memory(entry.get("peakMemoryMetrics") or {}),
             )
             for entry in entries
             # One that has just registered has no address yet, and runs no task before it has.
@@ -202,6 +220,25 @@ class SparkInternals(JvmValues):
         ids = {entry["id"] for entry in entries if entry["id"] != "driver"}
         known = self.json(self.context.schedulerBackend().getExecutorIds()) if ids else ()
         return ids.difference(known)
+
+    def _memory(self, peaks: Mapping[str, int]) -> ExecutorMemory:
+        """Return what the peaks of an executor's metrics say; Spark reports 0 for unknown."""
+        process = sum(peaks.get(name, 0) for name in _PROCESS_TREE)
+        heap_limit, limit = self._memory_limits
+        return ExecutorMemory(peaks.get(_HEAP) or None, heap_limit, process or None, limit)
+
+    @cached_property
+    def _memory_limits(self) -> tuple[int, int | None]:
+        """The heap of an executor, and all that its container may use where that is set."""
+        conf, master = self.context.conf(), self.context.master()
+        heap = conf.getSizeAsMb("spark.executor.memory", "1g") << 20
+        if not master.startswith(_CONTAINERS) or not conf.contains(_OVERHEAD):
+            return heap, None
+        off_heap = 0
+        if conf.getBoolean("spark.memory.offHeap.enabled", False):
+            off_heap = conf.getSizeAsBytes("spark.memory.offHeap.size", "0")
+        others = sum(conf.getSizeAsMb(name, "0") for name in (_OVERHEAD, _PYTHON))
+        return heap, heap + off_heap + (others << 20)
 
     def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the executors to which Spark sends no task any more."""

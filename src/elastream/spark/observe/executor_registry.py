@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from elastream.model.observation import Executor
+from elastream.model.observation import Executor, ExecutorMemory
 from elastream.spark.internals.spark_internals import SparkInternals
 
 
@@ -17,9 +17,13 @@ class ExecutorRegistry:
         self._lock = threading.Lock()
         self.warm: frozenset[str] = frozenset()
         """The executors that have had state, or were warmed; none is ever taken out."""
+        self.memory: Mapping[str, ExecutorMemory] = {}
+        """Of the executors that were alive when they were last counted."""
 
     def executors(self) -> tuple[Executor, ...]:
-        """Return the executors that are alive, oldest first."""
+        """Return the executors that are alive, oldest first, and note what they use of memory."""
+        entries = self._internals.executors()
+        self.memory = {entry.id: entry.memory for entry in entries}
         return tuple(
             Executor(
                 entry.id,
@@ -29,7 +33,7 @@ class ExecutorRegistry:
                 entry.cores,
                 entry.task_cpus,
             )
-            for entry in self._internals.executors()
+            for entry in entries
         )
 
     def warmed(self, ids: Iterable[str]) -> bool:

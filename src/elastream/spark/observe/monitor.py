@@ -441,7 +441,8 @@ class SparkMonitor:
         )
         other = self._foreign.take()
         dropped, self._dropped = self._dropped, 0
-        self._publish(Status(self._now_ms(), idle, poll.jobs, other, dropped))
+        memory = self._registry.memory
+        self._publish(Status(self._now_ms(), idle, poll.jobs, other, dropped, memory))
 
     def _publish(self, fact: Fact) -> None:
         for subscriber in self._subscribers:

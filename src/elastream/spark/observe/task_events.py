@@ -340,6 +340,7 @@ def _observation(
         sides=_sides(last, join),
         rows_fetched=last.rows_fetched,
         fetch_ms=float(last.fetch_ms),
+        store_memory_bytes=last.metrics.get(_MEMORY, 0),
     )
 
 
