@@ -19,7 +19,15 @@ from elastream.goals.utilisation import Utilisation, attainable_tau
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
 from elastream.placement.even_spread import even_bounds
-from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
+from elastream.testing import (
+    ClusterSettings,
+    SimulatedCluster,
+    SimulatedTask,
+    Workload,
+    even_workload,
+    rate_steps,
+    simulated,
+)
 
 GOAL = Utilisation()
 
@@ -231,6 +239,33 @@ def test_a_backlog_that_the_source_holds_back_moves_nothing(
     assert loop.changes[:1] == changes, loop.story
     reports = "query gets at most 400 rows a trigger" in loop.of("hold")[-1].reason
     assert reports == (most_rows == 400)
+
+
+def test_executors_are_not_asked_for_what_the_heaviest_tasks_cannot_do() -> None:
+    """Four times the rows arrive that are worked off, and one task keeps a slot busy."""
+    late = load(
+        [0.9, 0.1, 0.1, 0.1],
+        "abbb",
+        rows_per_s=100.0,
+        arrivals_per_s=400.0,
+        backlog=50_000,
+        interval_ms=1000.0,
+    )
+    found = wanted(observed(late, executors(*"ab")))
+    assert found.need == "hold"
+    assert found.figures["demand"] == pytest.approx(1 / 0.9, abs=1e-4)
+    assert "the heaviest tasks of query allow 1.11 times its rows" in found.reason
+
+
+def test_a_stream_that_its_heaviest_task_holds_back_is_scaled_once_at_most() -> None:
+    shares = (0.6, *[0.04] * 10)
+    tasks = tuple(SimulatedTask(0, j, share, 1.0, 1000) for j, share in enumerate(shares))
+    workload = Workload(tasks, rate_steps({0: 2000}), most_rows=4000)
+    cluster = SimulatedCluster(workload, ClusterSettings(executors=2))
+    with simulated(cluster, Policy(max_executors=32, cooldown_s=10)) as loop:
+        cluster.advance(400)
+    assert len(loop.changes) <= 1, loop.story
+    assert len(cluster.executors()) <= 3
 
 
 def test_each_query_has_a_demand_of_its_own() -> None:

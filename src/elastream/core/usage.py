@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
@@ -25,9 +26,16 @@ class Usage:
         executors, queries = observed.executors, observed.queries.values()
         self._queries = tuple(queries)
         slots = sum(executor.slots for executor in executors) / len(executors)
-        demands = [demand(query, catch_up_s, grown) for query in queries]
+        wanted = [demand(query, catch_up_s, grown) for query in queries]
+        demands = [min(more, _bearable(query)) for query, more in zip(queries, wanted, strict=True)]
         self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
         """Whose source gives a trigger fewer rows than are asked for."""
+        self.saturated = tuple(
+            query
+            for query, more in zip(queries, wanted, strict=True)
+            if more > _bearable(query) * (1 + SLACK)
+        )
+        """Whose heaviest tasks cannot do what is asked for."""
         self._scales = tuple(
             observed.slots_busy(query, asked)
             / (slots * (_usable_share(query) if keep_triggers else 1.0))
@@ -118,13 +126,19 @@ class Usage:
     @property
     def limits(self) -> str:
         """What no number of executors changes, in brackets; empty where there is no such thing."""
-        if not self.limited:
-            return ""
-        each = ", ".join(
-            f"{query.name} gets at most {query.load.limit_rows} rows a trigger"
-            for query in self.limited
-        )
-        return f" ({each}, fewer than are asked for: executors get no more)"
+        parts = []
+        if self.limited:
+            each = ", ".join(
+                f"{query.name} gets at most {query.load.limit_rows} rows a trigger"
+                for query in self.limited
+            )
+            parts.append(f"{each}, fewer than are asked for: executors get no more")
+        parts += [
+            f"the heaviest tasks of {query.name} allow {_bearable(query):.2f} times its rows, "
+            "fewer than are asked for, on any number of executors"
+            for query in self.saturated
+        ]
+        return f" ({'; '.join(parts)})" if parts else ""
 
     @cached_property
     def _each(self) -> list[float]:
@@ -162,6 +176,15 @@ def _most(query: Query) -> float | None:
     if load.limit_rows is None or query.trigger_ms is None or not load.rows_per_s:
         return None
     return max(1.0, 1000 * load.limit_rows / query.trigger_ms / load.rows_per_s)
+
+
+def _bearable(query: Query) -> float:
+    """Return how much more work the heaviest tasks of a query allow, over the work done.
+
+    A batch is never shorter than the heaviest task of each of its stages, one after another.
+    """
+    longest = query.load.longest
+    return max(1.0, 1 / longest) if longest > 0 else math.inf
 
 
 def _limits(query: Query, catch_up_s: float) -> bool:
