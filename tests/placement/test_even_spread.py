@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import staged_problems, step_problems
 
-from elastream.model.batch import Limits
+from elastream.model.batch import Limits, Spread
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import step_plan
 from elastream.placement import even_spread
@@ -208,3 +208,13 @@ def test_memory_is_kept_where_the_work_can_be_spread_all_the_same() -> None:
         [3, 3, 1, 1], [5, 5, 1, 1], [0] * 4, 2, 0, stages=[0, 0, 1, 1], memory=[5, 7]
     )
     assert sorted(even_placement(problem)) == [0, 1, 1, 1]
+
+
+def test_no_node_is_busier_than_it_must_be_where_a_heavy_task_breaks_its_querys_limit() -> None:
+    """Stage by stage, the heavy task would share its node with one of another query."""
+    work = [0.9, 0.1, 0.1, 0.4, 0.4, 0.4, 0.3]
+    stages = [0, 0, 0, 1, 1, 1, 1]
+    one = StepProblem.of_stages(work, [0] * 7, [0] * 7, 3, 0.2, stages=stages)
+    problem = replace(one, queries=(0, 1), most_busy=0.95)
+    spread = Spread.of(problem, even_placement(problem))
+    assert spread.busiest == pytest.approx(0.9)

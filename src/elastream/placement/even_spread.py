@@ -19,7 +19,8 @@ numbers.
 *Several stages.* Each stage is spread by itself, the one with most work first; where a stage leaves
 the choice, a task goes to the node with the least work of all stages. With unequal slots a task
 goes where ``(load + work) / slots`` is least. Should the busiest node be too busy then all tasks
-are spread once more by the work of all stages, each stage within what it took before.
+are spread by the work of all stages, each stage within what it took before, and once more whatever
+stages take. Of these the one counts that exceeds least what limits and the first spread allow.
 """
 
 from __future__ import annotations
@@ -165,10 +166,24 @@ def even_placement(problem: StepProblem, *, contiguous: bool = False) -> tuple[i
         else max(length, limits.stages[stage])
         for stage, length in enumerate(spread.stages)
     ]
-    again = _Piles(problem)
-    again.add_all(stage_of, most)
-    second = tuple(again.place)
-    return second if Spread.of(problem, second).busiest < spread.busiest else first
+    widened = replace(
+        limits,
+        batches=tuple(map(max, limits.batches, spread.batches)),
+        stages=tuple(map(max, limits.stages, spread.stages)),
+    )
+    found = [first]
+    for lengths in (most, [inf] * len(most)):
+        again = _Piles(problem)
+        again.add_all(stage_of, lengths)
+        found.append(tuple(again.place))
+    return min(found, key=lambda place: _excess(Spread.of(problem, place), widened))
+
+
+def _excess(spread: Spread, limits: Limits) -> float:
+    """Return the most by which a limit is exceeded, as a multiple of it."""
+    reached = (*spread.batches, *spread.stages, spread.busiest)
+    allowed = (*limits.batches, *limits.stages, limits.busiest)
+    return max(length / most for length, most in zip(reached, allowed, strict=True) if most)
 
 
 class _Piles:
