@@ -1,10 +1,13 @@
 """What holds a change back, what a change must reach, and what it brought."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from elastream.core.application import Observed
 from elastream.core.decisions import Decision
+from elastream.core.goal import Purpose, Wanted
 from elastream.core.policy import Policy
 from elastream.goals.by_hand import ByHand
 from elastream.goals.utilisation import Utilisation
@@ -173,3 +176,34 @@ def test_a_direction_that_does_not_help_is_not_tried_again_until_something_chang
         assert before < 20
         cluster.advance(30)
         assert len(cluster.executors()) == before
+
+
+def test_a_rebalance_that_finds_nothing_to_move_is_not_tried_again() -> None:
+    class Hopeful(ByHand):
+        """Wants an even spread, whatever it is like."""
+
+        def wanted(self, memory: Any, observed: Observed) -> tuple[Any, Wanted, tuple[()]]:
+            del observed
+            return memory, Wanted("rebalance", 2, "for once", purpose=Purpose(0.01)), ()
+
+    cluster = SimulatedCluster(even_workload(4, 200.0), ClusterSettings(executors=2))
+    decisions: list[Decision] = []
+    policy = Policy(max_executors=2, goal=Hopeful(), cooldown_s=1, patience=10)
+    with simulated(cluster, policy, log=decisions.append):
+        cluster.advance(60)
+    plans = [each for each in decisions if each.kind == "plan"]
+    assert len(plans) == 1
+    assert "does not reach busiest <= 0.01" in plans[0].reason
+    assert "a further rebalance has not helped" in decisions[-2].reason
+
+
+def test_what_is_usual_is_measured_anew_after_a_change() -> None:
+    cluster = SimulatedCluster(even_workload(12, 800.0), ClusterSettings(executors=1))
+    with simulated(cluster, BY_HAND) as loop:
+        cluster.run_batches(20)
+        before = loop.state.queries["query"].usual_ms
+        loop.scale_to(4)
+        cluster.run_batches(10)
+        after = loop.state.queries["query"].usual_ms
+    assert before == pytest.approx(900, rel=0.1)
+    assert after == pytest.approx(300, rel=0.1)

@@ -42,7 +42,8 @@ _CAUGHT_UP: Final = 1.3
 def guard(state: LoopState, wanted: Wanted) -> str | None:
     """Return why a change that a goal wants should not be begun now; ``None`` where it may."""
     lacking = slots_lacking(state, wanted.executors) if wanted.need == "scale-in" else None
-    return _excluded(state) or lacking or _ineffective(state, wanted.need)
+    ended, _ = log_outcome(state)  # to begin a change ends the outcome that is open
+    return _excluded(state) or lacking or _ineffective(ended, wanted.need)
 
 
 def active_guards(state: LoopState) -> dict[str, str]:

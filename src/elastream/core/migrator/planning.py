@@ -88,6 +88,8 @@ class Planning(Phase):
         if change.kind == "scale-out" and leaving:
             change = replace(change, executors=len(self.nodes) - len(leaving))
             state = with_doubt(state, change)
+        elif change.kind == "rebalance" and change.purpose is not None and not plan.moves:
+            state = with_doubt(state, change)
         target = Destination.of(goal, order, leaving)
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
         stays = {*self.nodes} - {*target.leaving}
@@ -198,7 +200,8 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         target = _by_hand(observed, change.placement)
         if not target.goal.keys() & change.placement.keys():
             return abandon_change(state, change, "its tasks have left with their queries")
-        change = replace(change, prediction=predict(observed, target.goal, observed.alive, {}))
+        prediction = predict(observed, target.goal, observed.alive, change.calm)
+        change = replace(change, prediction=prediction)
         return state, (), BeginCopying(change, target)
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = _in_order(state.executors)
