@@ -201,6 +201,17 @@ def test_the_overhead_is_the_time_that_the_busiest_executor_runs_no_task() -> No
     assert load.overhead_ms == 200
 
 
+def test_a_long_batch_counts_no_more_than_a_short_one_in_figures_of_a_batch() -> None:
+    """Half of the stream's time in batches of 1 s, half in one of 2 s: one in three is long."""
+    load = after(
+        batch(0, ["a"], run_ms=1000, interval_ms=1000, duration_ms=1000),
+        batch(1, ["a"], run_ms=1000, interval_ms=2000, duration_ms=2000, at_ms=3000),
+        half_life_s=2,
+    )
+    assert load.interval_ms == pytest.approx(4000 / 3)
+    assert load.overhead_ms == pytest.approx(1000 / 3)
+
+
 @pytest.mark.parametrize(("cores", "task_cpus"), [(2, 1), (4, 2), (1, 0.5)])
 def test_slots_share_an_executors_run_time(cores: int, task_cpus: float) -> None:
     seen = batch(0, ["a", "a"], run_ms=[200, 200], duration_ms=500)

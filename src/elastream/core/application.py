@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import Final
 
-from elastream.core.load import QueryLoad, TaskLoad
+from elastream.core.load import BatchCost, QueryLoad, TaskLoad
 from elastream.model.observation import Executor, OperatorGraph, TaskId
 
 RECENT_BATCHES: Final = 10
@@ -41,8 +42,8 @@ class Query:
     """Since when no batch runs and none has rows to run on; ``None`` where one does."""
     heard_ms: int | None = None
     """When it last showed that it goes on: a batch, or idle time."""
-    recent_ms: tuple[float, ...] = ()
-    """Durations of its last batches in which nothing moved, at most ``RECENT_BATCHES``."""
+    recent: tuple[BatchCost, ...] = ()
+    """Its last batches since the last change, while nothing moved; at most ``RECENT_BATCHES``."""
     believed: Mapping[TaskId, str] = field(default_factory=dict)
     """Where tasks were asked to be while it was idle; no batch has shown them there yet."""
     strays: Mapping[TaskId, str] = field(default_factory=dict)
@@ -61,6 +62,11 @@ class Query:
     def idle(self) -> bool:
         """Whether no batch runs and none has rows to run on."""
         return self.idle_since_ms is not None
+
+    @property
+    def usual_ms(self) -> float | None:
+        """Median duration of its recent batches; ``None`` where there are none."""
+        return median(each.duration_ms for each in self.recent) if self.recent else None
 
     def where(self, task: TaskId) -> str:
         """Return the executor of a task: where it ran, or was asked to be in idle time."""

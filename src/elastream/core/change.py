@@ -41,12 +41,16 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class CalmCosts:
-    """What a query costs while no executor starts."""
+    """What a batch of a query costs while no executor starts: the median of recent ones."""
 
     overhead_ms: float
-    """Time of a batch outside its stages."""
-    row_s: float
+    """Time outside its stages."""
+    waited_ms: float
+    """Time for which its stages wait for slots that others hold."""
+    row_ms: float
     """Slot time of a row in all stages."""
+    rows: float
+    """Rows that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from elastream.core.events import (
 )
 from elastream.core.load import (
     QueryLoad,
+    cost_of,
     mean,
     pass_idle,
     smooth,
@@ -100,11 +101,11 @@ def _batch(state: LoopState, batch: BatchObservation) -> Taken:
         return state, (), False
     policy = state.policy
     disturbed = not state.phase.resting
-    recent = query.recent_ms
+    recent = query.recent
     if query.realtime:  # its duration is its trigger's
         query = replace(query, ends_at_ms=None)
     elif not state.phase.moves_state:
-        recent = (*recent, batch.duration_ms)[-RECENT_BATCHES:]
+        recent = (*recent, cost_of(batch, state.all_executors))[-RECENT_BATCHES:]
     held = None
     half_life_s = policy.timeouts.smoothing_s
     if query.realtime:
@@ -117,7 +118,7 @@ def _batch(state: LoopState, batch: BatchObservation) -> Taken:
         load=load,
         heard_ms=state.now_ms,
         idle_since_ms=None,
-        recent_ms=recent,
+        recent=recent,
     )
     query, fewer = _counted(query, len(batch.tasks))
     state = begin_work(state.with_query(query), {task.executor for task in batch.tasks})

@@ -3,7 +3,8 @@
 Batches are unequal and noisy, so every figure is an exponentially weighted mean over the time of
 the stream: a batch that covered ``t`` seconds weighs ``1 - 2 ** (-t / half_life)`` against all
 before it. A cut of one batch into two leaves the mean where it was. Time in which a query is idle
-counts as a batch without work.
+counts as a batch without work. Figures of a batch are means over batches, not over their time, in
+which long ones would count more: what a second of the stream has of them, over its batches.
 
 A Real-time query's work is the CPU time of its tasks, observed while its batches run
 (:func:`smooth_running`). Its boundaries show state sizes and rows (:func:`smooth_boundary`).
@@ -52,6 +53,21 @@ class TaskLoad:
     """Whether its rates come from at least one batch."""
     store_memory_bytes: int = 0
     """Memory that its state stores use, native memory included, not smoothed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCost:
+    """What one batch cost, not smoothed."""
+
+    duration_ms: float
+    overhead_ms: float
+    """Time during which none of its stages ran."""
+    waited_ms: float
+    """Time for which its stages waited for slots that others held."""
+    work_ms: float
+    """Run time of its stateful tasks together."""
+    rows: int
+    """Input rows."""
 
 
 @dataclass(frozen=True)
@@ -178,14 +194,32 @@ def smooth(
         return seen_now
     used = {executor: ms / 1000 / interval_s for executor, ms in batch.outside_ms.items()}
     first = load.rows_per_s is None
+    known_ms, now_ms, cost = load.interval_ms, interval_s * 1000, cost_of(batch, executors)
+    interval_ms = 1 / mean(None if known_ms is None else 1 / known_ms, 1 / now_ms, weight)
+
+    def a_batch(known: float | None, now: float) -> float:
+        share = None if known is None or known_ms is None else known / known_ms
+        return interval_ms * mean(share, now / now_ms, weight)
+
     return replace(
         seen_now,
         outside=used if first else _mean_of_each(load.outside, used, weight),
         rows_per_s=mean(load.rows_per_s, batch.rows / interval_s, weight),
         arrivals_per_s=_arrivals(load, batch, interval_s, weight),
-        interval_ms=mean(load.interval_ms, interval_s * 1000, weight),
-        overhead_ms=mean(load.overhead_ms, _overhead_ms(batch, executors), weight),
-        waited_ms=mean(load.waited_ms, batch.waited_ms, weight),
+        interval_ms=interval_ms,
+        overhead_ms=a_batch(load.overhead_ms, cost.overhead_ms),
+        waited_ms=a_batch(load.waited_ms, cost.waited_ms),
+    )
+
+
+def cost_of(batch: BatchObservation, executors: Sequence[Executor]) -> BatchCost:
+    """Return what a batch cost on these executors."""
+    return BatchCost(
+        duration_ms=batch.duration_ms,
+        overhead_ms=_overhead_ms(batch, executors),
+        waited_ms=batch.waited_ms,
+        work_ms=sum(task.run_ms for task in batch.tasks),
+        rows=batch.rows,
     )
 
 

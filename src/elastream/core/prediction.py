@@ -7,23 +7,54 @@ fixed cost ``f`` and stages that take the share ``r`` of the stream's time,
   trigger ``T``; else each begins when the one before has ended, and they take ``f / (1 - r)``;
 - others are taken to read as many rows as now.
 
-Fixed cost and the cost of a row are those of before the change was decided where those are less:
-executors that start on the hosts of the driver and of other executors slow these down meanwhile.
+How work is spread over tasks is smoothed; what a batch costs is the median of the last ones before
+the change was decided. Batches in which code was compiled are no measure of those after it, nor
+those that executors slowed down that started on the same hosts.
 
-Waiting for slots that others hold grows and falls with how busy the busiest executor is.
+Waiting for slots that others hold grows and falls with how busy the busiest executor is. A query
+whose batches follow one another keeps executors busier when its batches get shorter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median
+from typing import Final, NamedTuple
 
 from elastream.core.application import Observed, Query
 from elastream.core.change import CalmCosts, Prediction
+from elastream.core.load import BatchCost
 from elastream.model.batch import stage_length
 from elastream.model.observation import TaskId
 
 Places = Mapping[TaskId, str]
 """The executor of each task."""
+_FEWEST: Final = 3
+"""The median of fewer batches says little."""
+
+
+class _Batch(NamedTuple):
+    """A batch as it is expected."""
+
+    ms: float
+    work: float
+    """Slots that its stateful tasks keep busy, batch after batch."""
+
+
+def calm_costs(recent: Sequence[BatchCost]) -> CalmCosts | None:
+    """Return what a batch of a query costs, from its recent ones; ``None`` where that says little.
+
+    O(batches).
+    """
+    read = [each for each in recent if each.rows and each.work_ms]
+    if len(read) < _FEWEST:
+        return None
+    return CalmCosts(
+        overhead_ms=median(each.overhead_ms for each in read),
+        waited_ms=median(each.waited_ms for each in read),
+        row_ms=median(each.work_ms / each.rows for each in read),
+        rows=median(each.rows for each in read),
+    )
 
 
 def predict(
@@ -40,14 +71,20 @@ def predict(
     before = {each.id: each.slots for each in observed.executors}
     slots = {executor: number for executor, number in before.items() if executor in executors}
     concerned = {task.query for task, place in places.items() if place != observed.where(task)}
-    busiest, now = _busiest(observed, places, slots), busiest_now(observed)
+    busiest, now = _busiest(observed, places, slots, {}), busiest_now(observed)
     crowding = busiest / now if busiest and now else 1.0
-    lengths = {
-        name: _batch_ms(observed.queries[name], places, slots, before, crowding, calm.get(name))
-        for name in concerned
+    expected = {
+        name: _batch(observed.queries[name], places, slots, before, crowding, calm.get(name))
+        for name in sorted(concerned)
     }
-    known = {name: round(ms, 1) for name, ms in sorted(lengths.items()) if ms is not None}
-    return Prediction(known, busiest)
+    batches = {name: batch for name, batch in expected.items() if batch is not None}
+    more = {
+        name: batch.work / observed.queries[name].load.work
+        for name, batch in batches.items()
+        if observed.queries[name].load.work
+    }
+    lengths = {name: round(batch.ms, 1) for name, batch in batches.items()}
+    return Prediction(lengths, _busiest(observed, places, slots, more))
 
 
 def busiest_now(observed: Observed) -> float | None:
@@ -63,39 +100,46 @@ def busiest_now(observed: Observed) -> float | None:
     return max((held[each] + observed.outside(each)) / slots[each] for each in slots)
 
 
-def _batch_ms(
+def _batch(
     query: Query,
     places: Places,
     slots: Mapping[str, int],
     before: Mapping[str, int],
     crowding: float,
     calm: CalmCosts | None,
-) -> float | None:
-    load = query.load
+) -> _Batch | None:
+    load, trigger_ms = query.load, query.trigger_ms or 0.0
     if not load.measured or load.interval_ms is None or load.overhead_ms is None or not slots:
         return None
     share = sum(
         stage_length(((places.get(task, each.executor), each.work) for task, each in stage), slots)
         for stage in (tasks.items() for tasks in load.stages.values())
     )
+    length = share / load.work if load.work else 0.0
+    if calm is None:
+        rows = (load.rows_per_s or 0.0) * load.interval_ms / 1000 or 1.0
+        row_ms = load.work * load.interval_ms / rows
+        calm = CalmCosts(load.overhead_ms, load.waited_ms or 0.0, row_ms, rows)
     worked = sum(slot for executor, slot in before.items() if executor in load.outside)
     longer = 1 / sum(slots.values()) - 1 / worked if worked else 0.0
     outside_ms = sum(load.outside.values()) * longer * load.interval_ms
-    overhead_ms = load.overhead_ms
-    if calm is not None:
-        overhead_ms = min(overhead_ms, calm.overhead_ms)
-        share *= min(1.0, calm.row_s * (load.rows_per_s or 0.0) / load.work) if load.work else 1.0
-    fixed_ms = max(0.0, overhead_ms + outside_ms) + crowding * (load.waited_ms or 0.0)
+    fixed_ms = max(0.0, calm.overhead_ms + outside_ms) + crowding * calm.waited_ms
     if load.arrivals_per_s is None or load.limit_rows is not None or not load.rows_per_s:
-        return fixed_ms + share * load.interval_ms
-    share *= load.arrivals_per_s / load.rows_per_s
-    in_time_ms = fixed_ms + share * (query.trigger_ms or 0.0)
-    if query.trigger_ms is not None and in_time_ms <= query.trigger_ms:
-        return in_time_ms
-    return fixed_ms / (1 - share) if share < 1 else None
+        work_ms = calm.rows * calm.row_ms
+        ms = fixed_ms + length * work_ms
+        return _Batch(ms, work_ms / max(ms, trigger_ms, 1.0))
+    work = calm.row_ms * load.arrivals_per_s / 1000
+    share = length * work
+    in_time_ms = fixed_ms + share * trigger_ms
+    if in_time_ms <= trigger_ms:
+        return _Batch(in_time_ms, work)
+    return _Batch(fixed_ms / (1 - share), work) if share < 1 else None
 
 
-def _busiest(observed: Observed, places: Places, slots: Mapping[str, int]) -> float | None:
+def _busiest(
+    observed: Observed, places: Places, slots: Mapping[str, int], more: Mapping[str, float]
+) -> float | None:
+    """Return how busy the busiest is, with the work of queries multiplied by ``more``."""
     if not slots or not any(query.load.measured for query in observed.queries.values()):
         return None
     total = sum(slots.values())
@@ -104,5 +148,6 @@ def _busiest(observed: Observed, places: Places, slots: Mapping[str, int]) -> fl
     for task, load in observed.tasks():
         place = places.get(task) or observed.where(task)
         if place in held:
-            held[place] += observed.slots_busy(observed.queries[task.query], load.work)
+            used = observed.slots_busy(observed.queries[task.query], load.work)
+            held[place] += used * more.get(task.query, 1.0)
     return max(held[each] / slots[each] for each in slots) + outside

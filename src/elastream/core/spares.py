@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from statistics import median
 from typing import Final
 
 from elastream.core.events import Cancel, Grow, Instruction, Release, Warm
@@ -197,8 +196,8 @@ def _calm(state: LoopState) -> bool:
         return False
     return all(
         query.load.batch_ms is None
-        or not query.recent_ms
-        or query.load.batch_ms <= _CALM * median(query.recent_ms)
+        or query.usual_ms is None
+        or query.load.batch_ms <= _CALM * query.usual_ms
         for query in running
     )
 

@@ -6,7 +6,7 @@ import pytest
 from tests.replication.goal.scenes import QUERY, RUN
 
 from elastream.core.application import Query
-from elastream.core.load import QueryLoad, TaskLoad
+from elastream.core.load import BatchCost, QueryLoad, TaskLoad
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream.replication.goal.experience import Experience
 
@@ -38,7 +38,8 @@ def usual(tasks: int, work: float = 0.1) -> Query:
         TaskId(QUERY, 0, j): TaskLoad("a", work, 1.0, 1.0, measured=True) for j in range(tasks)
     }
     load = QueryLoad(tasks=loads, interval_ms=1000.0)
-    return Query(QUERY, RUN, load=load, recent_ms=(400.0, 500.0, 600.0))
+    recent = tuple(BatchCost(ms, 0.0, 0.0, 100.0, 100) for ms in (400.0, 500.0, 600.0))
+    return Query(QUERY, RUN, load=load, recent=recent)
 
 
 def after(

@@ -84,6 +84,9 @@ def complete_change(state: LoopState, change: Change) -> Turn:
     figures = _figures(state, change)
     outcome = begin_outcome(state, change, reason, figures)
     log = () if outcome is not None else (note(state, "done", reason, figures=figures),)
+    if progress.tasks_moved:
+        queries = {name: replace(query, recent=()) for name, query in state.queries.items()}
+        state = replace(state, queries=queries)
     state, dropped, rest = _ended(state, done=True)
     return replace(state, outcome=outcome), (*log, *dropped), rest
 

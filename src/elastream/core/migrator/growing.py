@@ -6,13 +6,13 @@ A throw-away job warms them, so that the first state that they get costs no cold
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import median
 
-from elastream.core.change import CalmCosts, Change
+from elastream.core.change import Change
 from elastream.core.events import Answered, BatchObserved, Cancel, Event, Grow, Status, Tick, Warm
 from elastream.core.goal import Failure
 from elastream.core.migrator.ending import abandon_change, complete_change, note_waiting
 from elastream.core.next import Begin
+from elastream.core.prediction import calm_costs
 from elastream.core.spares import take_all_spares, take_spares, with_alive
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.observation import Executor
@@ -58,12 +58,10 @@ class Growing(Phase):
 
 def begin_growing(state: LoopState, change: Change) -> Turn:
     """Begin a change: take spares, ask for executors that lack, or go on where there are enough."""
-    usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
-    calm = {
-        query.name: CalmCosts(query.load.overhead_ms, query.load.work / query.load.rows_per_s)
-        for query in state.queries.values()
-        if query.load.overhead_ms is not None and query.load.rows_per_s
-    }
+    known = {query.name: query.usual_ms for query in state.queries.values()}
+    usual_ms = {name: ms for name, ms in known.items() if ms is not None}
+    costs = {query.name: calm_costs(query.recent) for query in state.queries.values()}
+    calm = {name: cost for name, cost in costs.items() if cost is not None}
     change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms, calm=calm)
     state = replace(state, signal=Signal())
     if change.executors == 0:

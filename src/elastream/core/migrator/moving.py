@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import ClassVar
 
 from elastream.core.application import Query
@@ -203,8 +202,8 @@ class Moving(Phase):
         asked = {**self.asked, query.name: Asked(ticket, tasks, tries, query.idle)}
         log = self._moving(state, query, tasks, tries)
         change = self.change
-        if query.recent_ms and query.name not in change.progress.before_ms:
-            before_ms = {**change.progress.before_ms, query.name: median(query.recent_ms)}
+        if query.usual_ms is not None and query.name not in change.progress.before_ms:
+            before_ms = {**change.progress.before_ms, query.name: query.usual_ms}
             change = replace(change, progress=replace(change.progress, before_ms=before_ms))
         asks = {**self.asks, query.name: self.asks.get(query.name, 0) + 1}
         moving = replace(self, asked=asked, asks=asks, change=change)

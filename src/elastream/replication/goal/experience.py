@@ -124,8 +124,8 @@ class Experience:
             else:
                 loads.append((float(task.state_bytes), extra_ms))
         syncs = self.syncs
-        if query.recent_ms:
-            sync_ms = batch.duration_ms - median(query.recent_ms) - max(extra_by_executor.values())
+        if query.usual_ms is not None:
+            sync_ms = batch.duration_ms - query.usual_ms - max(extra_by_executor.values())
             syncs = (*syncs, max(0.0, sync_ms))
         return replace(
             self,
