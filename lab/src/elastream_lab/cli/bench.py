@@ -69,7 +69,8 @@ _PARTS = typer.Option("--parts", help="The folder with the S3 server, as make st
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _SIZES = typer.Option(
     "--sizes",
-    help="EXECUTORSxTASKSxQUERIES, with commas between. Left out: from 10x200x1 to 1000x20000x50.",
+    help="EXECUTORSxTASKSxQUERIES or EXECUTORSxTASKSxQUERIESxOPERATORS, with commas between. Left "
+    "out: from 10x200x1 to 1000x20000x50x3.",
 )
 _JVM = typer.Option("--jvm/--no-jvm", help="Whether calls into Spark's JVM are timed as well.")
 _TRIGGER_S = 5.0
@@ -89,9 +90,9 @@ def control(
 ) -> None:
     """Time the loop on a simulated cluster of growing size.
 
-    How long a step and a plan take, the memory of the process and the growth of the decision log,
-    each size in a process of its own, through scale-outs and scale-ins. Then the calls into
-    Spark's JVM are timed on a real session, which the simulation does without.
+    How much CPU time a step and a plan take, the memory of the process and the growth of the
+    decision log, each size in a process of its own, through scale-outs and scale-ins. Then the
+    calls into Spark's JVM are timed on a real session, which the simulation does without.
 
       elastream bench control --json control.json
       elastream bench control --sizes 100x2000x10 --no-jvm
@@ -141,10 +142,9 @@ def _size(text: str) -> ControlSize:
     from elastream_lab.benchmarks.control.simulated import ControlSize
 
     parts = text.strip().split("x")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        raise ProblemError(
-            "--sizes", f"{text!r} must be EXECUTORSxTASKSxQUERIES, such as 100x2000x10"
-        )
+    if len(parts) not in (3, 4) or not all(part.isdigit() for part in parts):
+        wrong = f"{text!r} must be EXECUTORSxTASKSxQUERIES or EXECUTORSxTASKSxQUERIESxOPERATORS"
+        raise ProblemError("--sizes", wrong)
     try:
         return ControlSize(*map(int, parts))
     except ProblemError as error:
@@ -159,6 +159,7 @@ def _control_table(rows: Sequence[ControlRow]) -> Table:
         "executors",
         "tasks",
         "queries",
+        "operators",
         "step ms\nmedian",
         "p99",
         "worst",
@@ -176,6 +177,7 @@ def _control_table(rows: Sequence[ControlRow]) -> Table:
             f"{row.executors:,}",
             f"{row.tasks:,}",
             str(row.queries),
+            str(row.operators),
             f"{row.step_median_ms:.2f}",
             f"{row.step_p99_ms:.1f}",
             f"{row.step_worst_ms:.1f}",

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 _NUMBER = typer.Option("--applications", help="How many of each kind.")
 _SEED = typer.Option("--seed", help="The first; each application has the next.")
-_GOAL = typer.Option("--goal", help="utilisation, or replication (small applications).")
+_GOAL = typer.Option(
+    "--goal",
+    help="utilisation, keep-triggers, look-ahead; on small applications combined, resilient, "
+    "replication.",
+)
 _JSON = typer.Option("--json", help="Write the figures, and each faulty application, as JSON.")
 
 

@@ -1,9 +1,10 @@
 """The loop at scale: how long a step and a plan take on a simulated cluster of growing size.
 
 The real loop (every step, every plan, every line of the log) drives a simulated application through
-a load that rises by a quarter and falls to three quarters, so that it scales out and in. Each size
-runs in a process of its own, whose memory is measured. What the calls into Spark's JVM would cost
-at such sizes is measured on a real session next to it
+a load that rises by a quarter and falls to three quarters, so that it scales out and in. CPU time
+is measured: steps and plans wait for nothing, and other work on the machine counts little. Each
+size runs in a process of its own, whose memory is measured. What the calls into Spark's JVM would
+cost at such sizes is measured on a real session next to it
 (:mod:`elastream_lab.benchmarks.control.jvm`).
 """
 
@@ -57,11 +58,14 @@ class ControlSize:
     executors: int
     tasks: int
     queries: int
+    operators: int = 1
+    """With state, of each query; they are its stages."""
 
     def __post_init__(self) -> None:
         count("executors", self.executors, least=2, most=10_000)
         count("queries", self.queries, least=1, most=1000)
-        count("tasks", self.tasks, least=self.queries, most=1_000_000)
+        count("operators", self.operators, least=1, most=20)
+        count("tasks", self.tasks, least=self.queries * self.operators, most=1_000_000)
 
 
 SIZES: Final = (
@@ -70,6 +74,7 @@ SIZES: Final = (
     ControlSize(100, 2000, 10),
     ControlSize(300, 6000, 20),
     ControlSize(1000, 20_000, 50),
+    ControlSize(1000, 20_000, 50, 3),
 )
 _SECONDS: Final = 300.0
 """Of the simulated application."""
@@ -85,6 +90,7 @@ class ControlRow:
     executors: int
     tasks: int
     queries: int
+    operators: int
     step_median_ms: float
     step_p99_ms: float
     step_worst_ms: float
@@ -105,6 +111,7 @@ class ControlRow:
             "executors": self.executors,
             "tasks": self.tasks,
             "queries": self.queries,
+            "operators": self.operators,
             "step_ms": {
                 "median": round(self.step_median_ms, 2),
                 "p99": round(self.step_p99_ms, 2),
@@ -143,7 +150,7 @@ def measured(size: ControlSize) -> ControlRow:
 
 
 class _Run:
-    """The loop on a simulated cluster, each of its steps and plans timed."""
+    """The loop on a simulated cluster, each of its steps and plans timed, in CPU time."""
 
     def __init__(self, size: ControlSize, log: Path) -> None:
         self._size = size
@@ -178,6 +185,7 @@ class _Run:
             executors=size.executors,
             tasks=size.tasks,
             queries=size.queries,
+            operators=size.operators,
             step_median_ms=median(ordered),
             step_p99_ms=ordered[min(len(ordered) - 1, round(0.99 * len(ordered)))],
             step_worst_ms=ordered[-1],
@@ -191,9 +199,9 @@ class _Run:
         )
 
     def _feed(self, event: Event) -> None:
-        began = time.perf_counter()
+        began = time.process_time()
         self._state, instructions = with_scene_if_due(self._state, step(self._state, event))
-        self._step_ms.append(1000 * (time.perf_counter() - began))
+        self._step_ms.append(1000 * (time.process_time() - began))
         self._follow(instructions)
 
     def _follow(self, instructions: tuple[Any, ...]) -> None:
@@ -235,9 +243,9 @@ class _Run:
             return Failure(str(error))
 
     def _planned(self, order: Any) -> Any:
-        began = time.perf_counter()
+        began = time.process_time()
         found = route(order)
-        self._plan_s.append(time.perf_counter() - began)
+        self._plan_s.append(time.process_time() - began)
         plan = found.outcome
         gap = ""
         if plan.status == "feasible":
@@ -263,8 +271,8 @@ def _workloads(size: ControlSize) -> Iterator[Workload]:
         yield Workload(
             tuple(
                 SimulatedTask(
-                    0,
-                    j,
+                    j % size.operators,
+                    j // size.operators,
                     weight / total,
                     1000 * cores / rate,
                     round(dice.lognormvariate(14.0, 1.0)),

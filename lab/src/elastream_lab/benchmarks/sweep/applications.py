@@ -36,12 +36,22 @@ class Application:
         """Of each executor."""
         return self.settings.cores
 
-    def work(self, second: float) -> dict[TaskId, float]:
-        """Return how many slots each task keeps busy."""
+    def asked(self, second: float) -> dict[TaskId, float]:
+        """Return how many slots each task needs for what arrives."""
         return {
             task: load.rows_per_s(second) * each.share * each.row_ms / 1000
             for load in self.workloads
             for task, each in zip(load.task_ids, load.tasks, strict=True)
+        }
+
+    def work(self, second: float) -> dict[TaskId, float]:
+        """Return how many slots each task keeps busy on executors that suffice.
+
+        That is for what arrives, or for as much as the heaviest tasks of its query can do.
+        """
+        heaviest = {load.name: _heaviest(load, second) for load in self.workloads}
+        return {
+            task: used / max(1.0, heaviest[task.query]) for task, used in self.asked(second).items()
         }
 
 
@@ -76,14 +86,19 @@ def drawn(
 
 def _bounded(load: Workload) -> Workload:
     """Return a query whose batches do not grow for ever, though tasks may be too heavy."""
-    heaviest: dict[int, float] = {}
-    rate = load.rows_per_s(CHANGE_S)
-    for each in load.tasks:
-        work = rate * each.share * each.row_ms / 1000
-        heaviest[each.operator] = max(heaviest.get(each.operator, 0.0), work)
-    if sum(heaviest.values()) <= _HEAVIEST:
+    if _heaviest(load, CHANGE_S) <= _HEAVIEST:
         return load
+    rate = load.rows_per_s(CHANGE_S)
     return replace(load, most_rows=round(rate * load.trigger_ms / 500))
+
+
+def _heaviest(load: Workload, second: float) -> float:
+    """Return how many slots the heaviest tasks of the stages of a query need together."""
+    heaviest: dict[int, float] = {}
+    for each in load.tasks:
+        work = load.rows_per_s(second) * each.share * each.row_ms / 1000
+        heaviest[each.operator] = max(heaviest.get(each.operator, 0.0), work)
+    return sum(heaviest.values())
 
 
 def _query(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from elastream import Goal, Movement, Policy, Utilisation
+from elastream import Combined, Goal, Movement, Policy, Utilisation
 from elastream.core.decisions import Decision
 from elastream.replication import Replication
+from elastream.resilience import Resilient
 from elastream.testing import SimulatedCluster, simulated
 from elastream_lab.benchmarks.sweep.applications import (
     CHANGE_S,
@@ -19,10 +20,17 @@ from elastream_lab.benchmarks.sweep.applications import (
     evenly,
 )
 
-GOALS: Final = ("utilisation", "replication")
-_MOST_BEFORE: Final = {"utilisation": 32, "replication": 4}
-"""Most executors at first: half of what there may be, or as many as are planned for quickly."""
-_QUERIES: Final = {"utilisation": 4, "replication": 2}
+_OTHERS: Final[Mapping[str, Goal]] = {
+    "utilisation": Utilisation(),
+    "keep-triggers": Utilisation(keep_triggers=True),
+    "look-ahead": Utilisation(look_ahead_s=60.0),
+    "combined": Combined(how_many=Utilisation(), where=Resilient()),
+    "resilient": Resilient(),
+}
+GOALS: Final = (*_OTHERS, "replication")
+_SMALL: Final = {"replication": (4, 2), "resilient": (8, 3), "combined": (8, 3)}
+"""Most executors at first, and queries, where no more are planned for quickly."""
+_LARGE: Final = (32, 4)
 _TRIGGERS: Final = 4.0
 """A response bound, as a multiple of the longest trigger."""
 _AFTER_S: Final = 240.0
@@ -109,8 +117,8 @@ def scale_outs(goal: str, first: int, number: int) -> Iterator[ScaleOut]:
             seed,
             busy=(0.5, 0.75),
             grown=(0.85, 1.4),
-            executors=(2, _MOST_BEFORE[goal]),
-            queries=_QUERIES[goal],
+            executors=(2, _SMALL.get(goal, _LARGE)[0]),
+            queries=_SMALL.get(goal, _LARGE)[1],
         )
         yield _scaled_out(application, _goal(goal, application), seed)
 
@@ -118,15 +126,14 @@ def scale_outs(goal: str, first: int, number: int) -> Iterator[ScaleOut]:
 def steady(goal: str, first: int, number: int) -> Iterator[Steady]:
     """Yield what applications with a steady load come to, one for each seed."""
     for seed in range(first, first + number):
-        application = drawn(
-            seed, busy=(0.25, 0.95), executors=(2, _MOST_BEFORE[goal]), queries=_QUERIES[goal]
-        )
+        most, queries = _SMALL.get(goal, _LARGE)
+        application = drawn(seed, busy=(0.25, 0.95), executors=(2, most), queries=queries)
         yield _kept_steady(application, _goal(goal, application), seed)
 
 
 def _goal(name: str, application: Application) -> Goal:
-    if name == "utilisation":
-        return Utilisation()
+    if name in _OTHERS:
+        return _OTHERS[name]
     longest_ms = max(each.trigger_ms for each in application.workloads)
     return Replication(response_ms=_TRIGGERS * longest_ms)
 
