@@ -127,9 +127,12 @@ def test_what_a_change_was_to_bring_stands_next_to_what_it_brought() -> None:
         cluster.advance(5)
         loop.scale_to(4)
         figures = loop.run_until("done").figures
-    counted = watched.counts.now.queries["query"]
+    totals = watched.counts.now
+    counted = totals.queries["query"]
     assert counted.predicted_ms == figures["predicted_batch_ms"]["query"]
     assert counted.measured_ms == figures["measured_batch_ms"]["query"]
+    assert totals.predicted_busiest == figures["predicted_busiest"]
+    assert totals.measured_busiest == figures["measured_busiest"]
 
 
 def test_moves_that_do_not_hold_are_counted_as_asked_again() -> None:

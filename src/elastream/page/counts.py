@@ -117,6 +117,10 @@ class Counted:
     """Executors that the goal last wanted in vain; ``None`` where it wanted no change."""
     under_way: str | None = None
     """The kind of the change under way."""
+    predicted_busiest: Number | None = None
+    """For what share of its time the busiest executor would work after the last change."""
+    measured_busiest: Number | None = None
+    """For what share it worked."""
 
 
 class Counts:
@@ -227,6 +231,8 @@ def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Any]) ->
         moves={**counted.moves, kind: moved},
         under_way=None,
         wanted=None,
+        predicted_busiest=figures.get("predicted_busiest"),
+        measured_busiest=figures.get("measured_busiest"),
     )
 
 

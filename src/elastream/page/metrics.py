@@ -161,6 +161,16 @@ def _of_utilisation(counted: Counted, view: View) -> Iterator[Metric]:
         ("utilisation_low_ratio", "What a scale-in must leave it below.", view.mark("low")),
         ("utilisation_high_ratio", "Above this it scales out.", view.mark("high")),
         ("demand_ratio", "Work asked for over work done; 1 keeps up.", counted.demand),
+        (
+            "predicted_busiest_ratio",
+            "The busiest executor after the last change, as its plan had it.",
+            counted.predicted_busiest,
+        ),
+        (
+            "measured_busiest_ratio",
+            "The busiest executor after the last change, as it was.",
+            counted.measured_busiest,
+        ),
     ):
         yield _gauge(name, what, value)
     yield _gauge(
