@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from elastream.core.application import GoalBounds, Observed, Query
-from elastream.core.load import QueryLoad, smooth
+from elastream.core.load import QueryLoad, cost_of, smooth
 from elastream.model.observation import (
     BatchObservation,
     Executor,
@@ -91,8 +91,8 @@ def observed(
     for batch in batches:
         known = queries.get(batch.query, Query(batch.query, RUN, graph, load=QueryLoad()))
         load = smooth(known.load, batch, nodes, half_life_s=5.0)
-        recent = (*known.recent_ms, batch.duration_ms)[-10:]
-        queries[batch.query] = replace(known, load=load, recent_ms=recent)
+        recent = (*known.recent, cost_of(batch, nodes))[-10:]
+        queries[batch.query] = replace(known, load=load, recent=recent)
     now_ms = max((batch.finished_at_ms for batch in batches), default=0)
     bounds = GoalBounds(1, most or max(1, len(nodes)), 0.2)
     return Observed(now_ms, bounds, nodes, dict(sorted(queries.items())))
