@@ -35,6 +35,9 @@ class Purpose:
     """What the work of a query's tasks counts, in that unit."""
     outside: float = 0.0
     """What everything but stateful tasks makes, all executors together."""
+    slots: float = 1.0
+    """Of an executor, in the mean: a task uses one of them, so that a stage takes at least this
+    many times what its heaviest task counts."""
 
     def __str__(self) -> str:
         return f"busiest <= {self.busiest:.2f}"

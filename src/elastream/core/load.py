@@ -150,10 +150,17 @@ class QueryLoad:
         return tuple(held.values())
 
     @cached_property
+    def longest_by_stage(self) -> tuple[float, ...]:
+        """Of each stage the cores that its heaviest task keeps busy."""
+        longest: dict[int, float] = {}
+        for task, known in self.tasks.items():
+            longest[task.operator] = max(longest.get(task.operator, 0.0), known.work)
+        return tuple(longest.values())
+
+    @cached_property
     def longest(self) -> float:
         """The cores that the heaviest tasks of all stages together keep busy."""
-        stages = self.stages.values()
-        return sum(max(known.work for known in tasks.values()) for tasks in stages)
+        return sum(self.longest_by_stage)
 
     @cached_property
     def state_bytes(self) -> float:

@@ -26,6 +26,8 @@ class Usage:
         executors, queries = observed.executors, observed.queries.values()
         self._queries = tuple(queries)
         slots = sum(executor.slots for executor in executors) / len(executors)
+        self.slots = slots
+        """Of an executor, in the mean; a task uses one of them."""
         wanted = [demand(query, catch_up_s, grown) for query in queries]
         demands = [min(more, _bearable(query)) for query, more in zip(queries, wanted, strict=True)]
         self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
@@ -62,18 +64,24 @@ class Usage:
         self.held = {executor: work / sizes[executor] for executor, work in held.items()}
         """Of each executor that is alive, with all that it does."""
         self.batches = {
-            query.name: scale * _length(query, sizes) + _outside(query, len(held)) * more / slots
+            query.name: scale * _length(query, sizes, slots)
+            + _outside(query, len(held)) * more / slots
             for query, scale, more in zip(queries, self._scales, demands, strict=True)
-            if len(query.load.held_by_stage) > 1
+            if _has_length(query, slots)
         }
-        """Of each query of several stages: the time they take, one after another. No query does
-        more than 1, however idle the executors are."""
+        """Of each query of several stages, or on several slots an executor: the time that its
+        stages take, one after another. No query does more than 1, however idle executors are."""
         self.tasks = sum(q.load.work * s for q, s in zip(queries, self._scales, strict=True))
         """Of all stateful tasks together."""
         self.heaviest = max(
             (q.load.heaviest * s for q, s in zip(queries, self._scales, strict=True)), default=0.0
         )
         self.count = sum(len(query.load.tasks) for query in queries)
+        self._long = tuple(
+            (query, scale)
+            for query, scale in zip(queries, self._scales, strict=True)
+            if _has_length(query, slots)
+        )
 
     @property
     def total(self) -> float:
@@ -88,13 +96,17 @@ class Usage:
     @property
     def busiest(self) -> float:
         """Of the busiest executor, or of the busiest query where that is more."""
-        return max((*self.held.values(), *self.batches.values()))
+        return max(self.each)
 
     @property
-    def alone(self) -> float:
-        """Of the busiest query if every task had an executor of its own."""
-        pairs = zip(self._queries, self._scales, strict=True)
-        return max((query.load.longest * scale for query, scale in pairs), default=0.0)
+    def each(self) -> tuple[float, ...]:
+        """Of the busiest executor, and of every query in ``batches``."""
+        return max(self.held.values()), *self.batches.values()
+
+    @property
+    def alone(self) -> tuple[float, ...]:
+        """The same if every task had an executor of its own."""
+        return self.heaviest, *(self.slots * q.load.longest * scale for q, scale in self._long)
 
     @property
     def scales(self) -> Mapping[str, float]:
@@ -105,23 +117,24 @@ class Usage:
         """Whether the mean or the busiest executor is above ``mark``."""
         return max(self.mean, self.busiest) > mark * (1 + SLACK)
 
-    def even_at_most(self, nodes: int) -> float:
-        """Return a bound on the busiest of an even spread (Graham 1969)."""
-        pairs = zip(self._queries, self._scales, strict=True)
-        bounds = ((q.load.work / nodes + q.load.longest) * scale for q, scale in pairs)
-        return max(self.tasks / nodes + self.heaviest, *bounds)
+    def even_at_most(self, nodes: int) -> tuple[float, ...]:
+        """Return bounds on what :meth:`even` returns (Graham 1969)."""
+        longest = self.slots
+        return self.tasks / nodes + self.heaviest, *(
+            (query.load.work / nodes + longest * query.load.longest) * scale
+            for query, scale in self._long
+        )
 
-    def even(self, nodes: int, observed: Observed) -> float:
-        """Return the load of the busiest in an even spread."""
+    def even(self, nodes: int, observed: Observed) -> tuple[float, ...]:
+        """Return what :attr:`each` is of stateful tasks that are spread evenly."""
         contiguous = observed.bounds.contiguous
-        fullest = even_max_load(self._each, nodes, contiguous=contiguous)
-        for query, scale in zip(self._queries, self._scales, strict=True):
+        found = [even_max_load(self._each, nodes, contiguous=contiguous)]
+        for query, scale in self._long:
             stages = query.load.stages.values()
-            if len(stages) > 1:
-                works = ([task.work * scale for task in tasks.values()] for tasks in stages)
-                parts = (even_max_load(work, nodes, contiguous=contiguous) for work in works)
-                fullest = max(fullest, sum(parts))
-        return fullest
+            works = [[task.work * scale for task in tasks.values()] for tasks in stages]
+            parts = [even_max_load(work, nodes, contiguous=contiguous) for work in works]
+            found.append(sum(map(max, parts, (self.slots * max(work) for work in works))))
+        return tuple(found)
 
     @property
     def limits(self) -> str:
@@ -198,11 +211,21 @@ def _usable_share(query: Query) -> float:
     return max(_LEAST_USABLE, 1 - query.load.overhead_ms / query.trigger_ms)
 
 
-def _length(query: Query, sizes: Mapping[str, float]) -> float:
-    """Return the sum over a query's stages of the most work that an executor has for its size."""
+def _has_length(query: Query, slots: float) -> bool:
+    """Whether its stages may take longer than the executor with most of its work."""
+    stages = query.load.held_by_stage
+    return len(stages) > 1 or (len(stages) == 1 and slots > 1)
+
+
+def _length(query: Query, sizes: Mapping[str, float], slots: float) -> float:
+    """Return the sum over a query's stages of the most work that an executor has for its size.
+
+    A stage takes at least its longest task, which uses one of the ``slots`` of an executor.
+    """
+    load = query.load
     return sum(
-        max((held[each] / sizes[each] for each in sizes.keys() & held.keys()), default=0.0)
-        for held in query.load.held_by_stage
+        max((slots * longest, *(held[each] / sizes[each] for each in sizes.keys() & held.keys())))
+        for held, longest in zip(load.held_by_stage, load.longest_by_stage, strict=True)
     )
 
 

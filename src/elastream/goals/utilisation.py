@@ -13,11 +13,11 @@ evenly over the n, as work without state goes wherever a slot is free.
   the share of its trigger that stateful tasks can use, ``1 - overhead / trigger``.
 
 ``fits(n, mark)`` holds where ``u(n) <= mark`` and the fullest executor of an even spread is at
-most ``(1 + tau) mark`` busy and not above ``target + hysteresis``. Where the heaviest task alone
-makes it busier than that, at most ``1 + tau`` times as busy as that task makes it. The stages of a
-query run one after another: of one that has several the fullest executors of all stages are added
-up. The plan of a change must keep the busiest below ``target + hysteresis``
-(:class:`~elastream.core.goal.Purpose`).
+most ``(1 + tau) mark`` busy and not above ``target + hysteresis``, and likewise each query whose
+stages run one after another: of these the fullest executors of all stages are added up, none less
+than the heaviest task. What heaviest tasks alone make busier than that is at most ``1 + tau`` times
+as busy as they make it; the others still keep the limit. The plan of a change must keep the busiest
+below ``target + hysteresis`` (:class:`~elastream.core.goal.Purpose`).
 
 - scale out where the mean or the busiest executor is above ``target + hysteresis`` and the least n
   that fits ``target`` is above the present number;
@@ -185,7 +185,7 @@ class Utilisation(Goal):
                 reason = f"{reason}; {ahead.mean:.2f} expected {within}"
         if need != "hold":
             figures["wanted"] = number
-        purpose = Purpose(self.high_mark, ahead.scales, ahead.outside)
+        purpose = Purpose(self.high_mark, ahead.scales, ahead.outside, ahead.slots)
         return memory, Wanted(need, number, reason, usage.mean, figures, purpose=purpose), ()
 
     def turning_points(
@@ -263,13 +263,21 @@ class Utilisation(Goal):
             return "scale-in", number, f"{busy}: {stays}, below {self.low_mark:.2f}"
         if not pressed:
             return "hold", alive, f"{busy}: {self._contentment(usage, observed)}"
-        even = usage.even(alive, observed) + usage.outside / alive
-        if usage.busiest > even + self.hysteresis / 2:
-            return "rebalance", alive, f"{busy}: an even spread allows {even:.2f}"
+        share = usage.outside / alive
+        pairs = zip(usage.each, usage.even(alive, observed), strict=True)
+        better = [
+            (now - even, even + share)
+            for now, even in pairs
+            if now > max(high, even + share + self.hysteresis / 2)
+        ]
+        if better:
+            return "rebalance", alive, f"{busy}: an even spread allows {max(better)[1]:.2f}"
         if out > alive:
             most = bounds.most
             return "hold", alive, f"{busy}: {out} executors are needed, the maximum is {most}"
         heaviest = f"the heaviest task alone makes {usage.heaviest:.2f}"
+        if max(usage.alone) > usage.heaviest * (1 + SLACK):
+            heaviest = f"the heaviest tasks of the stages alone make {max(usage.alone):.2f}"
         return "hold", alive, f"{busy}: no spread is better, {heaviest}"
 
     def _contentment(self, usage: Usage, observed: Observed) -> str:
@@ -292,13 +300,16 @@ class Utilisation(Goal):
         number = max(seated, 1, min(alone, math.ceil(usage.total / mark * (1 - SLACK))))
         while number < min(alone, bounds.most):
             share = usage.outside / number
-            fullest = min((1 + bounds.tau) * mark, self.high_mark)
-            if usage.alone + share > fullest:
-                fullest = (1 + bounds.tau) * (usage.alone + share)
-            fullest *= 1 + SLACK
-            if usage.even_at_most(number) + share <= fullest:
+            mostly = min((1 + bounds.tau) * mark, self.high_mark)
+            most = [
+                (mostly if alone + share <= mostly else (1 + bounds.tau) * (alone + share))
+                * (1 + SLACK)
+                - share
+                for alone in usage.alone
+            ]
+            if _within(usage.even_at_most(number), most):
                 break
-            if usage.even(number, observed) + share <= fullest:
+            if _within(usage.even(number, observed), most):
                 break
             number += max(1, number // _STRIDE)
         return number
@@ -308,6 +319,10 @@ def _least_for_slots(observed: Observed) -> int:
     """Return how many executors have the slots that Real-time batches take all at once."""
     each = min(executor.slots for executor in observed.executors)
     return math.ceil(observed.slots_at_once / each)
+
+
+def _within(loads: tuple[float, ...], most: list[float]) -> bool:
+    return all(load <= limit for load, limit in zip(loads, most, strict=True))
 
 
 def _arriving(observed: Observed) -> float:

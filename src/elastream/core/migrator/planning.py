@@ -144,7 +144,7 @@ class Planning(Phase):
         busiest = self._busiest(plan, purpose)
         if busiest <= purpose.busiest * (1 + SLACK):
             return (f"reaches {purpose}",)
-        least = self._heaviest() + purpose.outside / self.order.problem.target.nodes
+        least = self._longest((), purpose) + self._outside(purpose)
         why = "the executors are too few"
         if busiest <= least * (1 + SLACK):
             why = "the heaviest tasks alone make that much"
@@ -152,23 +152,29 @@ class Planning(Phase):
             why = f"the heaviest tasks alone make {least:.2f}"
         return (f"does not reach {purpose}, but {busiest:.2f}: {why}",)
 
-    def _heaviest(self) -> float:
-        """Return how busy a query is for which every task has an executor of its own."""
+    def _longest(self, lengths: Sequence[Number], purpose: Purpose) -> float:
+        """Return how long the busiest query takes whose stages have these lengths, or none.
+
+        No stage takes less than its heaviest task.
+        """
         problem = self.order.problem
-        stages = problem.stages or (0,) * len(problem.work)
-        queries = problem.queries or (0,) * (max(stages) + 1)
-        longest: list[Number] = [0] * len(queries)
-        for stage, work in zip(stages, problem.work, strict=True):
-            longest[stage] = max(longest[stage], work)
-        total: list[Number] = [0] * (max(queries) + 1)
-        for query, work in zip(queries, longest, strict=True):
-            total[query] += work
-        return float(max(total))
+        stage_of = problem.stages or (0,) * len(problem.work)
+        queries = problem.queries or (0,) * (max(stage_of) + 1)
+        longest = [*map(float, lengths)] or [0.0] * len(queries)
+        for stage, work in zip(stage_of, problem.work, strict=True):
+            longest[stage] = max(longest[stage], work * purpose.slots)
+        total = [0.0] * (max(queries) + 1)
+        for query, length in zip(queries, longest, strict=True):
+            total[query] += length
+        return max(total)
 
     def _busiest(self, plan: StepPlan, purpose: Purpose) -> float:
         spread = Spread.of(self.order.problem, plan.assignment.nodes_of_tasks)
-        outside = purpose.outside / self.order.problem.target.nodes
-        return float(max(spread.busiest, *spread.batches)) + outside
+        busiest = max(spread.busiest, self._longest(spread.stages, purpose))
+        return busiest + self._outside(purpose)
+
+    def _outside(self, purpose: Purpose) -> float:
+        return purpose.outside / self.order.problem.target.nodes
 
     def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:
         copies, purpose = self.order.problem.copies, self.change.purpose
