@@ -79,6 +79,7 @@ SIZES: Final = (
 _SECONDS: Final = 300.0
 """Of the simulated application."""
 _TRIGGER_MS: Final = 5000.0
+"""For each operator of a query: its stages wait for those of others, one after another."""
 _BUSY: Final = 0.62
 """Utilisation at first, within the band of the policy."""
 
@@ -262,7 +263,7 @@ def _workloads(size: ControlSize) -> Iterator[Workload]:
     for number in range(size.queries):
         tasks = each + (number < more)
         weights = [dice.lognormvariate(0.0, 0.6) for _ in range(tasks)]
-        total = sum(weights)
+        totals = [sum(weights[operator :: size.operators]) for operator in range(size.operators)]
         rate = 1000.0
 
         def rows_per_s(second: float, rate: float = rate) -> float:
@@ -273,15 +274,15 @@ def _workloads(size: ControlSize) -> Iterator[Workload]:
                 SimulatedTask(
                     j % size.operators,
                     j // size.operators,
-                    weight / total,
-                    1000 * cores / rate,
+                    weight / totals[j % size.operators],
+                    1000 * cores / rate / size.operators,
                     round(dice.lognormvariate(14.0, 1.0)),
                 )
                 for j, weight in enumerate(weights)
             ),
             rows_per_s,
             name=f"query {number:03}",
-            trigger_ms=_TRIGGER_MS,
+            trigger_ms=_TRIGGER_MS * size.operators,
             overhead_ms=50.0 + dice.random() * 100,
         )
 
