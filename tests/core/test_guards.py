@@ -123,6 +123,26 @@ def test_a_change_is_held_against_its_prediction() -> None:
     assert "were predicted" in done(decisions).reason
 
 
+@pytest.mark.parametrize(("executors", "to"), [(2, 4), (4, 2), (2, 3)])
+def test_batches_in_which_code_is_compiled_or_executors_start_spoil_no_prediction(
+    executors: int, to: int
+) -> None:
+    tasks = tuple(SimulatedTask(o, j, 1 / 12, 20.0, 1000) for o in (0, 1) for j in range(12))
+    load = Workload(tasks, lambda _: 1e6, trigger_ms=1.0, overhead_ms=800.0, most_rows=120)
+    cluster = SimulatedCluster(load, ClusterSettings(executors=executors, pool_s=8.0))
+    with simulated(cluster, BY_HAND) as loop:
+        for seconds in (8, 3, 1):
+            cluster.hold_up("query", seconds)
+            cluster.run_batches(1)
+        cluster.run_batches(6)
+        loop.scale_to(to)
+        cluster.hold_up("query", 2)
+        cluster.run_batches(25)
+    figures = done(loop.decisions).figures
+    assert figures["measured_batch_ms"] == pytest.approx(figures["predicted_batch_ms"], rel=0.01)
+    assert figures["measured_busiest"] == pytest.approx(figures["predicted_busiest"], rel=0.02)
+
+
 def test_a_change_in_which_nothing_moved_is_logged_at_once() -> None:
     cluster = SimulatedCluster(even_workload(4, 100.0), ClusterSettings(executors=4))
     decisions: list[Decision] = []

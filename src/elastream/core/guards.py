@@ -18,7 +18,7 @@ from elastream.core.change import Change, Doubt, Outcome
 from elastream.core.events import BatchObserved, Event, Log
 from elastream.core.goal import Wanted
 from elastream.core.periods import Period
-from elastream.core.prediction import busiest_now
+from elastream.core.prediction import busiest_lately
 from elastream.core.state import LoopState, Pause, note
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import asked_for, pluralize
@@ -184,7 +184,7 @@ def log_outcome(state: LoopState) -> tuple[LoopState, tuple[Log, ...]]:
             figures["predicted_busiest"] = round(prediction.busiest, 4)
     if measured:
         figures["measured_batch_ms"] = measured
-        busiest = busiest_now(state.observed)
+        busiest = busiest_lately(state.observed)
         if busiest is not None:
             figures["measured_busiest"] = round(busiest, 4)
     doubts = dict(state.doubts)

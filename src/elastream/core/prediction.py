@@ -71,7 +71,7 @@ def predict(
     before = {each.id: each.slots for each in observed.executors}
     slots = {executor: number for executor, number in before.items() if executor in executors}
     concerned = {task.query for task, place in places.items() if place != observed.where(task)}
-    busiest, now = _busiest(observed, places, slots, {}), busiest_now(observed)
+    busiest, now = _busiest(observed, places, slots, {}), _busiest_now(observed, {})
     crowding = busiest / now if busiest and now else 1.0
     expected = {
         name: _batch(observed.queries[name], places, slots, before, crowding, calm.get(name))
@@ -87,8 +87,21 @@ def predict(
     return Prediction(lengths, _busiest(observed, places, slots, more))
 
 
-def busiest_now(observed: Observed) -> float | None:
-    """Return the share of its slots' time for which the busiest executor works now."""
+def busiest_lately(observed: Observed) -> float | None:
+    """Return the share of its slots' time for which the busiest executor has worked lately.
+
+    By the recent batches of each query: smoothed figures still remember those before a change.
+    """
+    more = {}
+    for name, query in observed.queries.items():
+        calm, usual_ms = calm_costs(query.recent), query.usual_ms
+        if calm is not None and usual_ms and query.load.work:
+            work = calm.rows * calm.row_ms / max(usual_ms, query.trigger_ms or 0.0)
+            more[name] = work / query.load.work
+    return _busiest_now(observed, more)
+
+
+def _busiest_now(observed: Observed, more: Mapping[str, float]) -> float | None:
     slots = {each.id: each.slots for each in observed.executors}
     if not slots or not any(query.load.measured for query in observed.queries.values()):
         return None
@@ -96,7 +109,8 @@ def busiest_now(observed: Observed) -> float | None:
     for task, load in observed.tasks():
         place = observed.where(task)
         if place in held:
-            held[place] += observed.slots_busy(observed.queries[task.query], load.work)
+            used = observed.slots_busy(observed.queries[task.query], load.work)
+            held[place] += used * more.get(task.query, 1.0)
     return max((held[each] + observed.outside(each)) / slots[each] for each in slots)
 
 
