@@ -154,7 +154,8 @@ class QueryLoad:
         """Of each stage the cores that its heaviest task keeps busy."""
         longest: dict[int, float] = {}
         for task, known in self.tasks.items():
-            longest[task.operator] = max(longest.get(task.operator, 0.0), known.work)
+            stage = self._stage(task)
+            longest[stage] = max(longest.get(stage, 0.0), known.work)
         return tuple(longest.values())
 
     @cached_property
