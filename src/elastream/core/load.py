@@ -150,6 +150,11 @@ class QueryLoad:
         return tuple(held.values())
 
     @cached_property
+    def fullest_by_stage(self) -> tuple[float, ...]:
+        """Of each stage the cores that it keeps busy on the executor with most of it."""
+        return tuple(max(held.values()) for held in self.held_by_stage)
+
+    @cached_property
     def longest_by_stage(self) -> tuple[float, ...]:
         """Of each stage the cores that its heaviest task keeps busy."""
         longest: dict[int, float] = {}

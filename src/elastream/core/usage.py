@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -25,7 +25,8 @@ class Usage:
     ) -> None:
         executors, queries = observed.executors, observed.queries.values()
         self._queries = tuple(queries)
-        slots = sum(executor.slots for executor in executors) / len(executors)
+        slots_of = {executor.id: executor.slots for executor in executors}
+        slots = sum(slots_of.values()) / len(executors)
         self.slots = slots
         """Of an executor, in the mean; a task uses one of them."""
         wanted = [demand(query, catch_up_s, grown) for query in queries]
@@ -48,7 +49,7 @@ class Usage:
         self.demand = asked / worked if worked > 0 else 1.0
         """Work asked for over work done."""
         self.cores_needed = asked
-        held = {executor.id: observed.other.get(executor.id, 0.0) / slots for executor in executors}
+        held = {executor: observed.other.get(executor, 0.0) / slots for executor in slots_of}
         self.outside = sum(observed.other.values()) / slots
         """Of everything but stateful tasks, all executors together."""
         for query, scale, more in zip(queries, self._scales, demands, strict=True):
@@ -60,11 +61,12 @@ class Usage:
                     held[executor] += observed.slots_busy(query, work) * more / slots
             outside = sum(query.load.outside.values())
             self.outside += observed.slots_busy(query, outside) * more / slots
-        sizes = {executor.id: executor.slots / slots for executor in executors}
+        sizes = {executor: number / slots for executor, number in slots_of.items()}
+        alike = len(set(slots_of.values())) == 1
         self.held = {executor: work / sizes[executor] for executor, work in held.items()}
         """Of each executor that is alive, with all that it does."""
         self.batches = {
-            query.name: scale * _length(query, sizes, slots)
+            query.name: scale * _length(query, sizes, slots, alike=alike)
             + _outside(query, len(held)) * more / slots
             for query, scale, more in zip(queries, self._scales, demands, strict=True)
             if _has_length(query, slots)
@@ -117,7 +119,7 @@ class Usage:
         """Whether the mean or the busiest executor is above ``mark``."""
         return max(self.mean, self.busiest) > mark * (1 + SLACK)
 
-    def even_at_most(self, nodes: int) -> tuple[float, ...]:
+    def _even_at_most(self, nodes: int) -> tuple[float, ...]:
         """Return bounds on what :meth:`even` returns (Graham 1969)."""
         longest = self.slots
         return self.tasks / nodes + self.heaviest, *(
@@ -127,14 +129,25 @@ class Usage:
 
     def even(self, nodes: int, observed: Observed) -> tuple[float, ...]:
         """Return what :attr:`each` is of stateful tasks that are spread evenly."""
+        parts = range(1 + len(self._long))
+        return tuple(self._even_part(part, nodes, observed) for part in parts)
+
+    def fits(self, nodes: int, observed: Observed, most: Sequence[float]) -> bool:
+        """Whether none of an even spread is above its limit; O(tasks) where bounds do not say."""
+        return all(
+            bound <= limit or self._even_part(part, nodes, observed) <= limit
+            for part, (bound, limit) in enumerate(zip(self._even_at_most(nodes), most, strict=True))
+        )
+
+    def _even_part(self, part: int, nodes: int, observed: Observed) -> float:
         contiguous = observed.bounds.contiguous
-        found = [even_max_load(self._each, nodes, contiguous=contiguous)]
-        for query, scale in self._long:
-            stages = query.load.stages.values()
-            works = [[task.work * scale for task in tasks.values()] for tasks in stages]
-            parts = [even_max_load(work, nodes, contiguous=contiguous) for work in works]
-            found.append(sum(map(max, parts, (self.slots * max(work) for work in works))))
-        return tuple(found)
+        if part == 0:
+            return even_max_load(self._each, nodes, contiguous=contiguous)
+        query, scale = self._long[part - 1]
+        stages = query.load.stages.values()
+        works = [[task.work * scale for task in tasks.values()] for tasks in stages]
+        parts = [even_max_load(work, nodes, contiguous=contiguous) for work in works]
+        return sum(map(max, parts, (self.slots * max(work) for work in works)))
 
     @property
     def limits(self) -> str:
@@ -217,16 +230,21 @@ def _has_length(query: Query, slots: float) -> bool:
     return len(stages) > 1 or (len(stages) == 1 and slots > 1)
 
 
-def _length(query: Query, sizes: Mapping[str, float], slots: float) -> float:
+def _length(query: Query, sizes: Mapping[str, float], slots: float, *, alike: bool) -> float:
     """Return the sum over a query's stages of the most work that an executor has for its size.
 
     A stage takes at least its longest task, which uses one of the ``slots`` of an executor.
     """
     load = query.load
-    return sum(
-        max((slots * longest, *(held[each] / sizes[each] for each in sizes.keys() & held.keys())))
-        for held, longest in zip(load.held_by_stage, load.longest_by_stage, strict=True)
-    )
+    if alike and load.held.keys() <= sizes.keys():
+        fullest: Sequence[float] = load.fullest_by_stage
+    else:
+        fullest = [
+            max((held[each] / sizes[each] for each in sizes.keys() & held.keys()), default=0.0)
+            for held in load.held_by_stage
+        ]
+    longest = (slots * work for work in load.longest_by_stage)
+    return sum(map(max, fullest, longest))
 
 
 def _outside(query: Query, executors: int) -> float:

@@ -307,9 +307,7 @@ class Utilisation(Goal):
                 - share
                 for alone in usage.alone
             ]
-            if _within(usage.even_at_most(number), most):
-                break
-            if _within(usage.even(number, observed), most):
+            if usage.fits(number, observed, most):
                 break
             number += max(1, number // _STRIDE)
         return number
@@ -319,10 +317,6 @@ def _least_for_slots(observed: Observed) -> int:
     """Return how many executors have the slots that Real-time batches take all at once."""
     each = min(executor.slots for executor in observed.executors)
     return math.ceil(observed.slots_at_once / each)
-
-
-def _within(loads: tuple[float, ...], most: list[float]) -> bool:
-    return all(load <= limit for load, limit in zip(loads, most, strict=True))
 
 
 def _arriving(observed: Observed) -> float:

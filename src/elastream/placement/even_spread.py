@@ -171,12 +171,16 @@ def even_placement(problem: StepProblem, *, contiguous: bool = False) -> tuple[i
         batches=tuple(map(max, limits.batches, spread.batches)),
         stages=tuple(map(max, limits.stages, spread.stages)),
     )
-    found = [first]
+    best, least = first, _excess(spread, widened)
     for lengths in (most, [inf] * len(most)):
         again = _Piles(problem)
         again.add_all(stage_of, lengths)
-        found.append(tuple(again.place))
-    return min(found, key=lambda place: _excess(Spread.of(problem, place), widened))
+        excess = _excess(Spread.of(problem, again.place), widened)
+        if excess < least:
+            best, least = tuple(again.place), excess
+        if not _over(least, 1.0):
+            break
+    return best
 
 
 def _excess(spread: Spread, limits: Limits) -> float:
