@@ -20,7 +20,8 @@ numbers.
 the choice, a task goes to the node with the least work of all stages. With unequal slots a task
 goes where ``(load + work) / slots`` is least. Should the busiest node be too busy then all tasks
 are spread by the work of all stages, each stage within what it took before, and once more whatever
-stages take. Of these the one counts that exceeds least what limits and the first spread allow.
+stages take: what nodes are for comes before how even each query is, which may then be as busy as
+they are. Of these spreads the one counts that exceeds its limits least.
 """
 
 from __future__ import annotations
@@ -168,8 +169,12 @@ def even_placement(problem: StepProblem, *, contiguous: bool = False) -> tuple[i
     ]
     widened = replace(
         limits,
-        batches=tuple(map(max, limits.batches, spread.batches)),
-        stages=tuple(map(max, limits.stages, spread.stages)),
+        batches=tuple(
+            max(limits.busiest, *pair) for pair in zip(limits.batches, spread.batches, strict=True)
+        ),
+        stages=tuple(
+            max(limits.busiest, *pair) for pair in zip(limits.stages, spread.stages, strict=True)
+        ),
     )
     best, least = first, _excess(spread, widened)
     for lengths in (most, [inf] * len(most)):
