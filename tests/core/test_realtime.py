@@ -187,7 +187,7 @@ def test_a_busy_core_is_all_its_slots_busy() -> None:
     )
     observed = state.observed
     assert round(mean_utilisation(observed) or 0.0, 6) == 0.8
-    assert round(busiest_now(observed) or 0.0, 6) == 0.8
+    assert round(busiest_now(observed, {}) or 0.0, 6) == 0.8
     assert round(Usage(observed, catch_up_s=60, keep_triggers=True).busiest, 6) == 0.8
 
 

@@ -71,7 +71,7 @@ def predict(
     before = {each.id: each.slots for each in observed.executors}
     slots = {executor: number for executor, number in before.items() if executor in executors}
     concerned = {task.query for task, place in places.items() if place != observed.where(task)}
-    busiest, now = _busiest(observed, places, slots, {}), _busiest_now(observed, {})
+    busiest, now = _busiest(observed, places, slots, {}), busiest_now(observed, {})
     crowding = busiest / now if busiest and now else 1.0
     expected = {
         name: _batch(observed.queries[name], places, slots, before, crowding, calm.get(name))
@@ -98,10 +98,11 @@ def busiest_lately(observed: Observed) -> float | None:
         if calm is not None and usual_ms and query.load.work:
             work = calm.rows * calm.row_ms / max(usual_ms, query.trigger_ms or 0.0)
             more[name] = work / query.load.work
-    return _busiest_now(observed, more)
+    return busiest_now(observed, more)
 
 
-def _busiest_now(observed: Observed, more: Mapping[str, float]) -> float | None:
+def busiest_now(observed: Observed, more: Mapping[str, float]) -> float | None:
+    """Return how busy the busiest is now, with the work of queries multiplied by ``more``."""
     slots = {each.id: each.slots for each in observed.executors}
     if not slots or not any(query.load.measured for query in observed.queries.values()):
         return None
