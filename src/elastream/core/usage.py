@@ -27,8 +27,8 @@ class Usage:
         self._queries = tuple(queries)
         slots_of = {executor.id: executor.slots for executor in executors}
         slots = sum(slots_of.values()) / len(executors)
-        self.slots = slots
-        """Of an executor, in the mean; a task uses one of them."""
+        self.slots = 1.0 if any(query.realtime for query in queries) else slots
+        """Of an executor, in the mean: a task uses one; in Real-time Mode tasks share all."""
         wanted = [demand(query, catch_up_s, grown) for query in queries]
         demands = [min(more, _bearable(query)) for query, more in zip(queries, wanted, strict=True)]
         self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
@@ -66,10 +66,10 @@ class Usage:
         self.held = {executor: work / sizes[executor] for executor, work in held.items()}
         """Of each executor that is alive, with all that it does."""
         self.batches = {
-            query.name: scale * _length(query, sizes, slots, alike=alike)
+            query.name: scale * _length(query, sizes, self.slots, alike=alike)
             + _outside(query, len(held)) * more / slots
             for query, scale, more in zip(queries, self._scales, demands, strict=True)
-            if _has_length(query, slots)
+            if _has_length(query, self.slots)
         }
         """Of each query of several stages, or on several slots an executor: the time that its
         stages take, one after another. No query does more than 1, however idle executors are."""
@@ -82,7 +82,7 @@ class Usage:
         self._long = tuple(
             (query, scale)
             for query, scale in zip(queries, self._scales, strict=True)
-            if _has_length(query, slots)
+            if _has_length(query, self.slots)
         )
 
     @property
