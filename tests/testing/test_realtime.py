@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from elastream import ByHand, Policy, Utilisation
@@ -12,13 +14,16 @@ from elastream.testing import (
     SimulatedCluster,
     Workload,
     even_workload,
+    rate_steps,
     simulated,
 )
 
+BURST = rate_steps({0: 300, 60: 1300, 240: 300})
+"""Rows a second, of a millisecond each: one core, then two, then one."""
 POLICY = Policy(max_executors=4, cooldown_s=10, patience=2, goal=Utilisation(catch_up_s=30))
 
 
-def query(name: str = "query", rows_per_s: float = 300) -> Workload:
+def query(name: str = "query", rows_per_s: float | Callable[[float], float] = 300) -> Workload:
     return even_workload(8, rows_per_s, name=name, trigger_ms=10_000, real_time=True)
 
 
@@ -91,3 +96,25 @@ def test_a_move_by_hand_is_made_at_the_next_boundary() -> None:
         assert simulation.where() != goal
         simulation.advance(20)
         assert simulation.where() == goal, loop.story
+
+
+def test_a_burst_is_followed_out_and_in_at_boundaries_alone() -> None:
+    simulation = cluster(query(rows_per_s=BURST))
+    with simulated(simulation, POLICY) as loop:
+        simulation.advance(200)
+        assert len(simulation.executors()) == 2, loop.story
+        assert set(simulation.where().values()) == {"0", "1"}
+        simulation.advance(300)
+    assert list(simulation.queries) == ["query"], loop.story
+    assert loop.changes == ["scale-out", "scale-in"], loop.story
+    assert len(simulation.executors()) == 1
+    assert not any("uses its state" in decision.reason for decision in loop.decisions)
+
+
+def test_micro_batch_and_real_time_queries_are_moved_together() -> None:
+    micro = even_workload(8, rate_steps({0: 200, 60: 700, 240: 200}), name="micro")
+    simulation = cluster(micro, query("real", rows_per_s=BURST), task_cpus=0.05)
+    with simulated(simulation, POLICY) as loop:
+        simulation.advance(500)
+    assert list(simulation.queries) == ["micro", "real"], loop.story
+    assert "scale-out" in loop.changes
