@@ -12,12 +12,11 @@ on where it was::
     source.add("word", time.time() * 1000)
     rows = TimedRows(out).more()
 
-Real-time Mode needs Spark 4.3, and slots for all tasks at once: see :data:`REAL_TIME_SETTINGS`.
+Real-time Mode needs Spark 4.3, and the session ``session_settings(realtime=True)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-REAL_TIME_SETTINGS: Final[Mapping[str, str]] = {
-    "spark.task.cpus": "0.1",
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
-}
-"""Of an embedded cluster: ten long tasks share a core, and a row waits 5 ms for others that travel
-with it, not 50."""
 _TEXT: Final = "timed_lines.java"
 
 
