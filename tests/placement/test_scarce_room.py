@@ -113,6 +113,16 @@ def test_every_node_takes_its_largest_share_and_no_more_are_used_than_allowed() 
     assert open_nodes.tolist() == [True, False, True]
 
 
+def test_more_shares_of_idle_nodes_than_there_are_use_no_further_node() -> None:
+    step = whole_step(StepProblem.of([1] * 4, [1] * 4, [0, 0, 1, 1], 3, 1))
+    idle = np.full(4, step.holders)
+    contents = contents_of(step, idle)
+    for _ in range(3):
+        contents = contents.joined(contents_of(step, idle))
+    place, open_nodes = largest_shares(step, contents, np.ones(len(contents.kind)))
+    assert place.max() < len(step.nodes) == len(open_nodes)
+
+
 @given(st.integers(0, 2**32))
 @settings(max_examples=60)
 def test_the_plain_and_the_compiled_searches_place_the_same(seed: int) -> None:

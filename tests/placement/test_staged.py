@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.certificate import certify_step
 from elastream.placement.even_spread import attainable, even_placement
 from elastream.placement.free_step.planner import free_step
+from elastream.placement.staged.piles import Piles, relieve
 from elastream.placement.staged.planner import misfit
+from elastream.placement.staged.program import solve, stay
 from elastream.placement.staged.shedding import shed
 from elastream.placement.staged.step import StagedStep
 
@@ -199,3 +202,46 @@ def test_several_tasks_of_a_stage_on_each_node_are_packed_and_not_spread_anew() 
 @pytest.mark.parametrize("seed", range(1000, 1300))
 def test_more_plans_of_live_sizes_are_certified(seed: int) -> None:
     check_live(seed)
+
+
+def several_queries(seed: int, nodes: int, after: int, tasks: int, queries: int) -> StepProblem:
+    """Queries of a stage each, even in number on the nodes, with a limit on the work of each."""
+    random = Random(seed)
+    work = [random.uniform(0.5, 1.5) for _ in range(tasks * queries)]
+    state = [random.randrange(1, 10**6) for _ in work]
+    current = [task % nodes for task in range(tasks)] * queries
+    stages = [query for query in range(queries) for _ in range(tasks)]
+    busy = 1.15 * sum(work) / after
+    problem = StepProblem.of_stages(work, state, current, after, 0.25, stages=stages)
+    return replace(problem, queries=tuple(range(queries)), most_busy=busy)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_program_of_what_stays_bounds_the_whole_program(seed: int) -> None:
+    problem = several_queries(seed, 3, 4, 10, 3)
+    step = StagedStep.of(problem)
+    staying, bound = stay(step, effort=10**7)
+    place, proven = solve(step, effort=10**7)
+    assert staying is not None
+    assert place is not None
+    assert shed(step).bound * (1 - Fraction(1, 10**6)) <= bound <= proven == step.cost(place)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_problems_are_proven_and_larger_ones_are_near_their_bound(seed: int) -> None:
+    small, large = several_queries(seed, 3, 4, 12, 3), several_queries(seed, 12, 14, 60, 4)
+    for problem, gap in (small, 0.0), (large, 0.2):
+        plan = free_step(problem, effort=500_000)
+        assert isinstance(plan, StepPlan)
+        assert certify_step(problem, plan).faults == ()
+        assert plan.cost <= plan.lower_bound * (1 + gap) * (1 + 1e-9)
+
+
+def test_a_node_that_is_too_busy_exchanges_a_long_task_for_a_shorter_one() -> None:
+    stages = [0, 0, 1, 1]
+    problem = StepProblem.of_stages([4, 2, 3, 1], [9, 9, 5, 1], [0, 1, 0, 1], 2, 1, stages=stages)
+    step = StagedStep.of(replace(problem, queries=(0, 1), most_busy=5.5))
+    piles = Piles(step, step.home, np.ones(2, dtype=np.bool_))
+    relieve(piles)
+    assert piles.keeps()
+    assert piles.place.tolist() == [0, 1, 1, 0]

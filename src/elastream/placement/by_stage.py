@@ -13,8 +13,11 @@ does not help.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
 
 from elastream.model.assignment import Assignment
 from elastream.model.batch import Limits
@@ -24,7 +27,7 @@ from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.placement.even_spread import even_max_load, even_placement
 from elastream.placement.staged.planner import misfit, most_kept
 from elastream.placement.staged.shedding import shed
-from elastream.placement.staged.step import StagedStep
+from elastream.placement.staged.step import Floats, Ints, StagedStep
 from elastream.placement.state_ticks import plan_with_bound
 
 _PARTS = (1.0, 0.5, 0.0)
@@ -41,27 +44,66 @@ def by_stage(
     reason = misfit(problem)
     if reason is not None:
         return Infeasible(reason)
+    outcome: StepPlan | Infeasible | None = None
+    for found in stagewise(problem, planner, contiguous=contiguous):
+        if isinstance(found, StepPlan) and found.status != "unbalanced":
+            return found
+        outcome = outcome or found
+    step = StagedStep.of(problem)
+    bound = shed(step).bound * step.state_unit
+    even = plan_with_bound(problem, even_placement(problem, contiguous=contiguous), bound)
+    return even if outcome is None or even.status != "unbalanced" else outcome
+
+
+def stagewise(
+    problem: StepProblem, planner: StepPlanner, *, contiguous: bool
+) -> Iterator[StepPlan | Infeasible]:
+    """Yield plans of all stages, with smaller parts each time; they may be ``unbalanced``.
+
+    The last is why a stage has no plan, if so. Nothing is yielded where nodes differ in slots.
+    """
     step = StagedStep.of(problem)
     shares = shed(step)
     bound = shares.bound * step.state_unit
     nodes = step.nodes[most_kept(step, shares.kept)].tolist()
     stages = _stages(problem, nodes, contiguous)
-    outcome: StepPlan | Infeasible | None = None
     for part in _PARTS if stages else ():
         plans = _planned(problem, stages, planner, part)
         if isinstance(plans, Infeasible):
-            outcome = outcome or plans
-            break
+            yield plans
+            return
         place = [0] * len(problem.work)
+        totals = np.zeros(len(nodes))
         for stage, plan in zip(stages, plans, strict=True):
-            for task, node in zip(stage.tasks, plan.assignment.nodes_of_tasks, strict=True):
+            chosen = _dealt(stage, np.array(plan.assignment.nodes_of_tasks), totals)
+            for task, node in zip(stage.tasks, chosen.tolist(), strict=True):
                 place[task] = nodes[node]
-        found = plan_with_bound(problem, tuple(place), bound)
-        if found.status != "unbalanced":
-            return found
-        outcome = outcome or found
-    even = plan_with_bound(problem, even_placement(problem, contiguous=contiguous), bound)
-    return even if outcome is None or even.status != "unbalanced" else outcome
+        if part == 1 and len(nodes) == problem.nodes_after and not contiguous:
+            queries = {stage.query for stage in stages}
+            if len(queries) == len(stages):  # each stage has the whole batch of its query
+                alone = sum((Fraction(plan.lower_bound) for plan in plans), Fraction(0))
+                bound = max(bound, alone)
+        yield plan_with_bound(problem, tuple(place), bound)
+
+
+def _dealt(stage: _Stage, place: Ints, totals: Floats) -> Ints:
+    """Return the placement with what is on nodes that are new to the stage on the least busy ones.
+
+    Such nodes are alike to the stage, and all its stages would use the first of them. ``totals`` is
+    the work on each node so far, and grows.
+    """
+    new = np.ones(len(totals), dtype=np.bool_)
+    new[list(stage.problem.current.nodes_of_tasks)] = False
+    new[[node for _, node in stage.problem.copies]] = False
+    work = np.array(stage.problem.work, dtype=np.float64)
+    loads = np.bincount(place, work, len(totals))
+    number = np.arange(len(totals))
+    piles, hosts = np.flatnonzero(new), np.flatnonzero(new)
+    piles = piles[np.argsort(-loads[piles], kind="stable")]
+    number[piles] = hosts[np.argsort(totals[hosts], kind="stable")]
+    moved = number[place]
+    totals += np.bincount(moved, work, len(totals))
+    return moved
 
 
 @dataclass(frozen=True, slots=True)

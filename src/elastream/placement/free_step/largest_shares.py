@@ -35,7 +35,7 @@ def largest_shares(
         tasks = contents.tasks[contents.ends[content] : contents.ends[content + 1]]
         if kind == step.holders:
             node, idle = idle, idle + 1
-            done[kind] = share[content] < _HALF or node == len(step.nodes)
+            done[kind] = share[content] < _HALF or node >= len(step.nodes)
         if done[kind]:
             continue
         done[kind] = kind < step.holders

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,7 @@ from numpy.typing import NDArray
 from elastream.model.checks import non_negative
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.by_stage import stagewise
 from elastream.placement.free_step.annealing import anneal
 from elastream.placement.free_step.assignment_milp import assignment_milp
 from elastream.placement.free_step.content_choice import content_choice
@@ -65,6 +67,8 @@ from elastream.registry import PLANNERS, installed
 EFFORT = 3_000_000
 """Default effort of an integer program: its variables times its branches."""
 
+_STAGED = 4
+"""Part of the effort that goes into each stage of a problem with several."""
 _REFINEMENTS = 4
 _FEW_STEPS = 10_000_000
 """Inner steps of a search that need not succeed."""
@@ -100,7 +104,9 @@ def _not_plain(problem: StepProblem, effort: float) -> StepPlan | Infeasible:
     """Plan with several limits, or with one that is not the papers'."""
     plain = single_limit(problem)
     if plain is None:
-        return staged_step(problem, effort=effort)
+        planner = partial(free_step, effort=effort / _STAGED)
+        by_stage = partial(stagewise, planner=planner, contiguous=False)
+        return staged_step(problem, by_stage, effort=effort)
     reason = staged_misfit(problem)
     outcome = Infeasible(reason) if reason else free_step(plain, effort=effort)
     if isinstance(outcome, Infeasible):

@@ -12,6 +12,8 @@ from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep
 
 _SWAPS = 4000
 """Most exchanges of two tasks that are tried."""
+_RELIEFS = 4000
+"""Most tasks of nodes that are too busy for which exchanges are looked for."""
 
 
 class Piles:
@@ -123,6 +125,66 @@ def pack(piles: Piles, lengths: Floats, stay: Floats) -> None:
             room = piles.is_open & (piles.held + step.size[task] <= step.memory)
             room &= piles.taken + step.seat[task] <= step.seats
         piles.move(task, piles.emptiest(task, room if room.any() else piles.is_open))
+
+
+def relieve(piles: Piles) -> None:
+    """Exchange tasks of nodes that are too busy for shorter ones of their stage elsewhere.
+
+    Each exchange costs as little as possible for the work that it takes off, and puts no other
+    limit at risk. O(tasks of a node * tasks of a stage) each.
+    """
+    tried = 0
+    while tried < _RELIEFS:
+        node = int((piles.total / np.maximum(piles.busy, 1e-300)).argmax())
+        over = float(piles.total[node] - piles.busy[node])
+        if over <= 0:
+            return
+        best: tuple[float, int, int, int] | None = None
+        tasks = np.flatnonzero(piles.place == node)
+        tried += len(tasks)
+        for task in tasks.tolist():
+            for cost, other, to in _exchanges(piles, task, over):
+                if best is None or cost < best[0]:
+                    best = cost, task, other, to
+        if best is None:
+            return
+        _, task, other, to = best
+        piles.move(task, to)
+        if other >= 0:
+            piles.move(other, node)
+
+
+def _exchanges(piles: Piles, task: int, over: float) -> list[tuple[float, int, int]]:
+    """Return the cheapest exchange of a task, if one helps: its price, the other task, the node."""
+    step, node, stage = piles.step, int(piles.place[task]), int(piles.step.stage[task])
+    others = np.flatnonzero((step.stage == stage) & (piles.place != node) & (piles.place >= 0))
+    empty = np.flatnonzero(piles.is_open & (np.arange(len(step.nodes)) != node))
+    other = np.concatenate([others, np.full(len(empty), -1)])
+    to = np.concatenate([piles.place[others], empty])
+    back = np.concatenate([step.work[others], np.zeros(len(empty))])
+    size = np.concatenate([step.size[others], np.zeros(len(empty))])
+    less = step.work[task] - back
+    most = piles.most(stage)
+    fits = (
+        (less > 0)
+        & piles.is_open[to]
+        & (piles.stages[stage, to] + less <= most * step.slots[to])
+        & (piles.total[to] + less <= piles.busy[to])
+        & (piles.held[to] + step.size[task] - size <= step.memory[to])
+        & (piles.held[node] - step.size[task] + size <= step.memory[node])
+    )
+    other, to, less = other[fits], to[fits], less[fits]
+    if not len(to):
+        return []
+    costs = step.costs(task)
+    dearer = (costs[to] - costs[node]).astype(np.float64)
+    swapped = other >= 0
+    homes = step.home[other[swapped]]
+    state = step.state[other[swapped]]
+    dearer[swapped] += np.where(homes == to[swapped], state, 0) - np.where(homes == node, state, 0)
+    price = dearer / np.minimum(less, over)
+    best = int(price.argmin())
+    return [(float(price[best]), int(other[best]), int(to[best]))]
 
 
 def return_home(piles: Piles) -> None:

@@ -5,14 +5,17 @@ slots is one with a single limit on the work of a node, and is not planned here.
 
 1. *Shed*: what nodes must shed if tasks could be cut is a lower bound, and gives each stage the
    length at which it is reached (:mod:`~elastream.placement.staged.shedding`).
-2. *Pack*: each node keeps whole tasks up to these lengths and the others are packed into the room
+2. *Plan stages alone*, above some thousand pairs of task and node and with a task of each stage for
+   each node: every stage by the ladder of free-step. Nodes that are too busy then exchange tasks.
+   Where each query has one stage this is a bound, too, and mostly the optimum.
+3. *Pack*: each node keeps whole tasks up to these lengths and the others are packed into the room
    that is left; once with these lengths, then with shorter ones, which leaves room for what whole
    tasks need. An even spread of all stages is another start: where limits are attainable, it keeps
    them (:func:`~elastream.placement.even_spread.even_placement`).
-3. *Return*: what moved goes back where there is room, or where a cheaper task makes room.
-4. *Solve*: a mixed-integer program, up to some hundred pairs of task and node
-   (:mod:`~elastream.placement.staged.program`).
-5. *Anneal*: up to a hundred thousand pairs (:mod:`~elastream.placement.staged.annealing`).
+4. *Return*: what moved goes back where there is room, or where a cheaper task makes room.
+5. *Solve* which tasks stay, which is a better bound and another start; then the whole program, up
+   to some thousand pairs (:mod:`~elastream.placement.staged.program`).
+6. *Anneal*: up to a hundred thousand pairs (:mod:`~elastream.placement.staged.annealing`).
 
 Equal problems have equal plans. A plan is optimal if its cost meets a bound. Where neither a plan
 nor a proof that there is none is found, the plan is ``unbalanced``.
@@ -20,7 +23,8 @@ nor a proof that there is none is found, the plan is ``unbalanced``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import cycle
@@ -34,8 +38,8 @@ from elastream.model.words import pluralize
 from elastream.placement.even_spread import even_placement
 from elastream.placement.matchings import most_valuable
 from elastream.placement.staged.annealing import anneal
-from elastream.placement.staged.piles import Piles, level, pack, return_home
-from elastream.placement.staged.program import solve
+from elastream.placement.staged.piles import Piles, level, pack, relieve, return_home
+from elastream.placement.staged.program import solve, stay
 from elastream.placement.staged.shedding import Shares, kept_tasks, open_sets, shed
 from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep, least_length
 from elastream.placement.state_ticks import plan_with_bound
@@ -48,14 +52,24 @@ _MATCHED, _MATCHINGS = 200, 2_000_000
 """Nodes to which an even spread is matched, and the steps it may take to match each stage."""
 _CHOICES = 3
 """Most choices of the nodes that stay."""
+_FILLED = (1.0, 0.95, 0.9)
+"""How much of the limit of a stage tasks that stay may fill."""
 _HEATS = (0.3, 0.1, 0.03)
 _TRIAL, _MOST_TRIALS = 25, 100_000
 """Effort of a trial of annealing, and most of them from one start."""
+_SMALL = 2500
+"""Pairs of task and node up to which the program is solved before stages are planned alone."""
 _LARGE = 100_000
 """Pairs of task and node from which the first placement that keeps the limits is taken."""
 
 
-def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible:
+Stagewise = Callable[[StepProblem], Iterable[StepPlan | Infeasible]]
+"""Plans each stage by itself, with smaller parts of the batch each time."""
+
+
+def staged_step(
+    problem: StepProblem, by_stage: Stagewise, *, effort: float
+) -> StepPlan | Infeasible:
     """Return a plan that moves little state, with a proven bound, or why none exists."""
     reason = misfit(problem)
     if reason is not None:
@@ -63,16 +77,24 @@ def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible
     step = StagedStep.of(problem)
     shares = shed(step)
     bound = int(np.ceil(float(shares.bound)))
-    starts = _starts(problem, step, shares)
+    pairs = len(step.work) * len(step.nodes)
+    starts: list[Piles] = []
+    if pairs > _SMALL and len(step.work) >= len(step.query) * len(step.nodes):
+        starts, proven = _stagewise(step, by_stage(problem))
+        bound = max(bound, proven)
+    if pairs <= _LARGE or not any(piles.keeps() for piles in starts):
+        starts += _starts(problem, step, shares)
     best = _cheapest(step, starts)
-    if not (best.keeps() and step.cost(best.place) <= bound):
-        place, proven = solve(step, effort=effort)
+    for program in (_stay, _solve):
+        if best.keeps() and step.cost(best.place) <= bound:
+            break
+        found, proven = program(step, effort)
         if proven > step.state.sum() and not best.keeps():
             return Infeasible(_no_placement(problem))
         bound = max(bound, proven)
-        if place is not None:
-            best = _cheapest(step, (best, Piles(step, place, _open_nodes(step, place))))
-    if len(step.work) * len(step.nodes) <= _LARGE:
+        best = _cheapest(step, (best, *found))
+        starts = [*starts, *found]
+    if pairs <= _LARGE:
         best = _annealed(step, best, starts, bound, int(min(_MOST_TRIALS, effort / _TRIAL)))
     if not best.keeps():
         return plan_with_bound(problem, _numbered(step, best.place), Fraction(0))
@@ -117,6 +139,50 @@ def _parts(step: StagedStep, even: Floats, best: Floats) -> list[Floats]:
     room = np.maximum(0.0, step.most_batch - np.bincount(step.query, even, count))
     part = np.minimum(1.0, room / np.maximum(np.bincount(step.query, more, count), 1e-300))
     return [even + each * part[step.query] * more for each in _SHORTER]
+
+
+def _stagewise(step: StagedStep, plans: Iterable[StepPlan | Infeasible]) -> tuple[list[Piles], int]:
+    """Return what stages came to each by itself, up to what keeps all limits, and a bound."""
+    index = {int(node): number for number, node in enumerate(step.nodes)}
+    tried: list[Piles] = []
+    bound = 0
+    for plan in plans:
+        if isinstance(plan, Infeasible) or any(piles.keeps() for piles in tried):
+            break
+        nodes = plan.assignment.nodes_of_tasks
+        if all(node in index for node in nodes):
+            place = np.array([index[node] for node in nodes])
+            piles = Piles(step, place, _open_nodes(step, place))
+            relieve(piles)
+            tried.append(piles)
+            bound = max(bound, math.ceil(Fraction(plan.lower_bound) / step.state_unit))
+        if len(step.work) * len(step.nodes) > _LARGE:
+            break
+    return tried, bound
+
+
+def _stay(step: StagedStep, effort: float) -> tuple[list[Piles], int]:
+    """Pack the tasks that need not stay, more of them until they fit, and return a bound."""
+    tried: list[Piles] = []
+    bound = 0
+    for filled in _FILLED:
+        found, proven = stay(step, filled=filled, effort=effort)
+        bound = max(bound, proven if filled == 1 else 0)
+        if found is None:
+            break
+        place = np.where(found.stays, step.home, -1)
+        piles = Piles(step, place, _open_nodes(step, place))
+        pack(piles, found.lengths, found.lengths)
+        tried.append(piles)
+        if piles.keeps():
+            break
+    return tried, bound
+
+
+def _solve(step: StagedStep, effort: float) -> tuple[list[Piles], int]:
+    """Return the best placement, and a bound, where there are few pairs of task and node."""
+    place, bound = solve(step, effort=effort)
+    return [] if place is None else [Piles(step, place, _open_nodes(step, place))], bound
 
 
 def _annealed(
@@ -207,7 +273,7 @@ def most_kept(step: StagedStep, kept: Floats) -> Flags:
 
 def _open_nodes(step: StagedStep, place: Ints) -> Flags:
     """Return the nodes that a placement uses, and others while more are allowed."""
-    used = np.bincount(place, minlength=len(step.nodes)) > 0
+    used = np.bincount(place[place >= 0], minlength=len(step.nodes)) > 0
     spare = np.flatnonzero(~used)[: step.allowed - int(used.sum())]
     used[spare] = True
     return np.asarray(used)
