@@ -31,7 +31,9 @@ def consecutive(draw: st.DrawFn) -> StepProblem:
     where = tuple(sorted(problem.current.nodes_of_tasks))
     copies = problem.copies - frozenset(enumerate(where))
     current = Assignment(where, problem.current.nodes)
-    found = replace(problem, current=current, copies=copies, memory=())
+    found = replace(
+        problem, current=current, copies=copies, memory=(), lasting=frozenset(), seats=()
+    )
     assert found.consecutive
     return attainable(found, contiguous=True)
 
@@ -65,7 +67,7 @@ def test_an_interval_placement_is_consecutive_in_each_stage(problem: StepProblem
 def test_planners_that_look_ahead_keep_the_limits(
     planner: StepPlanner, problem: StepProblem
 ) -> None:
-    problem = attainable(replace(problem, memory=()))
+    problem = attainable(replace(problem, memory=(), lasting=frozenset(), seats=()))
     plan = planner(problem)
     assert isinstance(plan, StepPlan)
     balanced = plan.status != "unbalanced"

@@ -163,6 +163,7 @@ def _exchanges(piles: Piles, task: int, over: float) -> list[tuple[float, int, i
     to = np.concatenate([piles.place[others], empty])
     back = np.concatenate([step.work[others], np.zeros(len(empty))])
     size = np.concatenate([step.size[others], np.zeros(len(empty))])
+    seat = np.concatenate([step.seat[others], np.zeros(len(empty))])
     less = step.work[task] - back
     most = piles.most(stage)
     fits = (
@@ -172,6 +173,8 @@ def _exchanges(piles: Piles, task: int, over: float) -> list[tuple[float, int, i
         & (piles.total[to] + less <= piles.busy[to])
         & (piles.held[to] + step.size[task] - size <= step.memory[to])
         & (piles.held[node] - step.size[task] + size <= step.memory[node])
+        & (piles.taken[to] + step.seat[task] - seat <= step.seats[to])
+        & (piles.taken[node] - step.seat[task] + seat <= step.seats[node])
     )
     other, to, less = other[fits], to[fits], less[fits]
     if not len(to):

@@ -79,7 +79,8 @@ def staged_step(
     bound = int(np.ceil(float(shares.bound)))
     pairs = len(step.work) * len(step.nodes)
     starts: list[Piles] = []
-    if pairs > _SMALL and len(step.work) >= len(step.query) * len(step.nodes):
+    whole_stages = len(step.work) >= len(step.query) * len(step.nodes) and not problem.seats
+    if pairs > _SMALL and whole_stages:
         starts, proven = _stagewise(step, by_stage(problem))
         bound = max(bound, proven)
     if pairs <= _LARGE or not any(piles.keeps() for piles in starts):
