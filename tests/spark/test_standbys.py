@@ -15,7 +15,7 @@ from elastream.core.decisions import Decision
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STANDING = replace(BY_HAND, standbys=1)
+STANDING = replace(BY_HAND, standbys=1, movement=replace(BY_HAND.movement, warm_up=False))
 
 
 def standby_decisions(run: RunningQuery, words: str) -> list[Decision]:
