@@ -174,7 +174,7 @@ def test_a_plain_problem_gets_the_attainable_threshold(
 def test_an_even_placement_keeps_the_limits_that_are_attainable(
     problem: StepProblem, contiguous: bool
 ) -> None:
-    problem = replace(problem, memory=())
+    problem = replace(problem, memory=(), lasting=frozenset(), seats=())
     if problem.plain:
         return
     wider = attainable(problem, contiguous=contiguous)
