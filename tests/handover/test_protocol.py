@@ -264,7 +264,7 @@ def test_a_stream_that_does_not_reach_the_targets_first_row_keeps_its_origin() -
 def test_a_target_whose_clock_is_far_ahead_is_refused() -> None:
     scenario = dense(rows=200)
     world = SimulatedHandover(scenario)
-    world.origin = SimulatedOrigin(scenario.shape, furthest_ahead=1000)
+    world.stays[0].query = SimulatedOrigin(scenario.shape, furthest_ahead=1000)
     seen = world.target.first_seen
     world.target.first_seen = lambda: None if (at := seen()) is None else (at[0] + 10**9,)  # type: ignore[method-assign]
     world.run()

@@ -1,9 +1,10 @@
-"""Ownership of windows: each side's record, and the ownership log.
+"""Ownership of windows: the records of an application, and the ownership log.
 
-The **record** is one small file per side, replaced atomically (written to a temporary file, synced,
-renamed). The origin's record is authoritative: outputs at or beyond the boundary are the target's
-if and only if it is ``committed``. The target's record lets it continue after a crash: ``prepared``
-makes it ask, ``owns`` makes it start.
+A **record** is a small file, replaced atomically (written to a temporary file, synced, renamed).
+An application that hands a query over has one, and it is authoritative: outputs at or beyond the
+boundary are the target's if and only if it is ``committed``. An application that takes a query over
+has another, with which it continues after a crash: ``prepared`` makes it ask, ``owns`` makes it
+start. One that takes a query over and hands it on has both.
 
 The **log** has one line of JSON for every transition, with the owner of the windows as far as that
 side knows it.
@@ -50,6 +51,8 @@ class Record:
     why: str = ""
     confirmed: bool = False
     """The target has confirmed; the origin need not repeat the decision."""
+    finished: bool = False
+    """The origin has written its last window; its query need not run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +146,5 @@ def _record(fields: dict[str, Any]) -> Record:
         None if term is None else str(term),
         str(fields["why"]),
         fields.get("confirmed") is True,
+        fields.get("finished") is True,
     )

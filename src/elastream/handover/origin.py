@@ -153,7 +153,10 @@ def origin_after(
     expect_unyielded(record)
     if record.state != "committed" or record.boundary is None:
         raise ProblemError("record", f"is a target's ({record.state}); the origin needs its own")
-    phase = Committed(record.handover, record.boundary, 0, 0, confirmed=record.confirmed)
+    finished_ms = 0 if record.finished else None
+    phase = Committed(
+        record.handover, record.boundary, 0, 0, record.confirmed, finished_ms=finished_ms
+    )
     origin = replace(origin, phase=phase)
     reason = "started again after the handover was committed: the origin completes what is its own"
     note = _note("restart", record.handover, "split", reason, record.boundary)
@@ -190,7 +193,7 @@ def origin_step(origin: OriginMachine, event: events.Event) -> Step:
     if isinstance(phase, Committed):
         if isinstance(event, events.LastWindowProduced):
             return _finished(origin, phase)
-        if isinstance(event, events.Kept) and event.record.confirmed:
+        if isinstance(event, events.Kept) and event.record.confirmed and not phase.confirmed:
             reason = "the target has confirmed"
             note = _note("confirm", phase.handover, "split", reason, phase.boundary)
             return replace(origin, phase=replace(phase, confirmed=True)), (note,)
@@ -321,7 +324,8 @@ def _on_message_when_committed(
     if isinstance(message, messages.Ready):
         return origin, (events.Send(messages.Commit(phase.handover, phase.boundary)),)
     if isinstance(message, messages.Taken) and not phase.confirmed:
-        record = replace(_committed_record(origin, phase), confirmed=True)
+        finished = phase.finished_ms is not None
+        record = replace(_committed_record(origin, phase), confirmed=True, finished=finished)
         return origin, (events.Keep(record),)  # if that fails, the target repeats the message
     return origin, ()
 
@@ -358,7 +362,9 @@ def _finished(origin: OriginMachine, phase: Committed) -> Step:
         return origin, ()
     reason = "the origin has put out its last window"
     note = _note("finish", phase.handover, "split", reason, phase.boundary)
-    return replace(origin, phase=replace(phase, finished_ms=origin.now_ms)), (note,)
+    record = replace(_committed_record(origin, phase), confirmed=phase.confirmed, finished=True)
+    finished = replace(origin, phase=replace(phase, finished_ms=origin.now_ms))
+    return finished, (events.Keep(record), note)
 
 
 def _aborted(origin: OriginMachine, handover: str, why: str) -> Step:

@@ -100,6 +100,19 @@ def whole_from(first_timestamp: int, lateness: int = 0) -> int:
     return first_timestamp + lateness + 1
 
 
+def not_before(begin: Boundary | None, whole_from_timestamps: Timestamps) -> Timestamps:
+    """Return from when on the next target sees every row that this application owns.
+
+    ``begin`` is the boundary at which this application took the query over, ``None`` if the query
+    began here. It has not seen every row before, so it cannot count them. What lies below the
+    activation of ``begin`` counts as put out: it is not this application's to give.
+    """
+    if begin is None:
+        return whole_from_timestamps
+    pairs = zip(whole_from_timestamps, begin.from_timestamps, strict=True)
+    return tuple(max(whole, own) for whole, own in pairs)
+
+
 def expect_near(whole_from_timestamps: Timestamps, newest: int, furthest_ahead: int) -> None:
     """Refuse a target whose rows are further ahead of the origin's than any lag explains.
 

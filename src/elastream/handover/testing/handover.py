@@ -14,6 +14,7 @@ from elastream.handover.model import Boundary, QueryShape, Timestamps, Window
 from elastream.handover.point import (
     WindowOperator,
     expect_near,
+    not_before,
     row_boundary,
     time_boundary,
     whole_at_controlling,
@@ -38,9 +39,10 @@ class SimulatedOrigin:
         self, shape: QueryShape, join: Window | None = None, furthest_ahead: int | None = None
     ) -> None:
         self._shape, self._join = shape, join
-        self._operator = operator_of(shape, join)
+        self._operator: Windowing | JoinedRows | None = operator_of(shape, join)
         self._furthest_ahead = furthest_ahead
         self._newest = 0
+        self._begin: Boundary | None = None
         self._barrier: int | None = None
         self._end: Boundary | None = None
         self._held: list[Output] = []
@@ -51,21 +53,27 @@ class SimulatedOrigin:
     def read(self, i: int, row: Row) -> None:
         """Take the next row of input i."""
         self._newest = max(self._newest, row.timestamp)
-        self._pass(self._operator.read(i, row))
+        if self._operator is not None:
+            self._pass(self._operator.read(i, row))
 
     def find_boundary(self, whole_from: Timestamps) -> Boundary | None:
         """Return the boundary and bar what lies beyond; ``None`` until the rows are counted."""
-        produced = max((output.coordinate for output in self.put_out), default=None)
+        operator = self._operator
+        if operator is None:
+            return None
+        begin = None if self._begin is None else self._begin.activation - 1
+        produced = max((output.coordinate for output in self.put_out), default=begin)
         window = self._shape.window
         if self._furthest_ahead is not None:
             expect_near(whole_from, self._newest, self._furthest_ahead)
+        if self._join is not None:  # one stream of results reaches the controlling window
+            join = WindowOperator(self._join, self._shape.operation != LATER_CHAIN)
+            whole_from = (whole_at_controlling(whole_from, [join]),) * len(whole_from)
+        whole_from = not_before(self._begin, whole_from)
         if window.kind == "time":
             boundary = time_boundary(window, produced, whole_from)
         else:
-            if self._join is not None:  # one stream of results reaches the controlling window
-                operator = WindowOperator(self._join, self._shape.operation != LATER_CHAIN)
-                whole_from = (whole_at_controlling(whole_from, [operator]),) * len(whole_from)
-            counts = [self._operator.rows_before(i, at) for i, at in enumerate(whole_from)]
+            counts = [operator.rows_before(i, at) for i, at in enumerate(whole_from)]
             before = [count for count in counts if count is not None]
             if len(before) < len(counts):
                 return None
@@ -85,7 +93,9 @@ class SimulatedOrigin:
 
     def is_finished(self) -> bool:
         """Return whether all output below the boundary is written."""
-        return self._end is not None and self._operator.is_past(self._end)
+        if self._end is None or self._operator is None:
+            return False
+        return self._operator.is_past(self._end)
 
     def halt(self) -> None:
         """Read no more."""
@@ -117,15 +127,17 @@ class SimulatedOrigin:
                 self.put_out.append(output)
 
 
-class SimulatedTarget:
-    """The query that reads from where it connects, and puts out nothing until it is activated."""
+class SimulatedTarget(SimulatedOrigin):
+    """The query that reads from where it connects, and puts out nothing until it is activated.
+
+    From then on it can be handed on.
+    """
 
     def __init__(self, shape: QueryShape, join: Window | None = None) -> None:
-        self._shape, self._join = shape, join
-        self._operator: Windowing | JoinedRows | None = None
+        super().__init__(shape, join)
+        self._operator = None
         self._rows: list[tuple[int, Row]] = []
         self.is_connected = False
-        self.put_out: list[Output] = []
 
     def connect(self) -> None:
         """Read from now on."""
@@ -134,9 +146,8 @@ class SimulatedTarget:
 
     def read(self, i: int, row: Row) -> None:
         """Take the next row of input i."""
-        if self._operator is not None:
-            self.put_out += self._operator.read(i, row)
-        else:
+        super().read(i, row)
+        if self._operator is None:
             self._rows.append((i, row))
 
     def first_seen(self) -> Timestamps | None:
@@ -156,9 +167,10 @@ class SimulatedTarget:
         """Put out what lies at the boundary or beyond; a second time changes nothing."""
         if self._operator is not None:
             return
+        self._begin = boundary
         self._operator = operator_of(self._shape, self._join, boundary)
         for i, row in self._rows:
-            self.put_out += self._operator.read(i, row)
+            self._pass(self._operator.read(i, row))
 
     def disconnect(self) -> None:
         """Read no more."""

@@ -65,8 +65,16 @@ class Windowing:
         return pairs if self._is_join else self._closed()
 
     def rows_before(self, i: int, timestamp: int) -> int | None:
-        """Return how many rows of input i are older; ``None`` until one that is not has come."""
-        return self._reader[i].rows_before(timestamp)
+        """Return how many rows of input i are older; ``None`` until one that is not has come.
+
+        After a handover the rows of the previous application count too; ``timestamp`` is then not
+        before the boundary.
+        """
+        before = self._reader[i].rows_before(timestamp)
+        if before is None or self._boundary is None:
+            return before
+        unseen = self._boundary.activation - self._boundary.discards[i]
+        return unseen + before - self._reader[i].older(self._boundary.from_timestamps[i])
 
     def is_past(self, boundary: Boundary) -> bool:
         """Return whether all output below the boundary is written."""
@@ -225,6 +233,9 @@ class _Reader:
     def rows_before(self, timestamp: int) -> int | None:
         if not self._timestamps or self._timestamps[-1] < timestamp:
             return None
+        return self.older(timestamp)
+
+    def older(self, timestamp: int) -> int:
         return bisect_left(self._timestamps, timestamp)
 
 
