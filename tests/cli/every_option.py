@@ -8,7 +8,7 @@ is replaced by :func:`stop_with`, which ends the command with what it was asked 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -98,6 +98,12 @@ _TWO, _PROGRAM = "--max-executors 2", "problem.json --not ours"
 _DOCTOR = "elastream.doctor.settings.DoctorSettings"
 _WELL = {"elastream.doctor.examination.examined": lambda *_: Report(())}
 _RUN = "elastream.launch.settings.RunSettings"
+
+
+def _no_session(**_: object) -> AbstractContextManager[object]:
+    """Return what a command takes for a session until it uses one."""
+    context = SimpleNamespace(master="none")
+    return nullcontext(SimpleNamespace(version="none", sparkContext=context))
 
 
 def _side(arguments: str) -> tuple[Call, ...]:
@@ -238,8 +244,10 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         *_side(_JOIN),
         Call("--token-file", f"{_SUMS} here:1 --token-file text", "text: the token has fewer"),
         _wrong("--since", "noon", before=_JOIN),
-        _asked("--origin-record", "r.json", "asked for (PosixPath('r.json'), {})",
-               "elastream.handover.commands.handover.RecordFile", before=_JOIN),
+        _wrong("--address", "here", before=_JOIN),
+        Call("--origin-record", f"{_JOIN} --origin-record r.json",
+             "'origin_record': PosixPath('r.json')",
+             instead={_SESSION: _no_session, "elastream.handover.offering.take": stop_with}),
     ),
     "handover manage": (
         _wrong("--every", "0", before="none.json"),

@@ -10,8 +10,10 @@ from elastream.handover.point import (
     expect_near,
     migration_point,
     row_boundary,
+    row_delta,
     share_window,
     time_boundary,
+    time_migration,
     whole_at_controlling,
     whole_from,
 )
@@ -29,6 +31,8 @@ def planned(problem: HandoverProblem) -> HandoverPlan:
 
 def time_plan(last: float, slide: float, *first: float) -> tuple[float, float | None]:
     plan = planned(HandoverProblem.of(Window.of("time", 4, slide), last, first))
+    equation = time_migration(slide, last, first)
+    assert equation == (plan.migration_timestamp, plan.activation_timestamp)
     return plan.migration_timestamp, plan.activation_timestamp
 
 
@@ -108,9 +112,10 @@ def test_the_last_row_window_is_the_last_that_starts_before_the_first_row_the_ta
 def test_equation_2_agrees_with_the_definition(slide: int, between: int) -> None:
     arrivals = list(range(between + 2))
     plan = row_plan(slide, [arrivals[-1]], arrivals)
-    delta = (between + 1) % slide or slide
+    delta, discard = row_delta(slide, between)
+    assert delta == ((between + 1) % slide or slide)
     assert plan.migration_timestamp == arrivals[-1 - delta]
-    assert plan.discard == slide - delta
+    assert plan.discard == discard == slide - delta
 
 
 def test_every_input_of_rows_drops_up_to_the_same_window() -> None:

@@ -3,8 +3,14 @@ from elastream.handover.model import HandoverProblem as HandoverProblem
 from elastream.handover.model import QueryShape as QueryShape
 from elastream.handover.model import Start as Start
 from elastream.handover.model import Window as Window
+from elastream.handover.offering import OfferedQuery as OfferedQuery
+from elastream.handover.offering import offer as offer
+from elastream.handover.offering import take as take
 from elastream.handover.point import WindowOperator as WindowOperator
 from elastream.handover.point import migration_point as migration_point
+from elastream.handover.point import row_delta as row_delta
+from elastream.handover.point import time_migration as time_migration
+from elastream.handover.point import whole_at_controlling as whole_at_controlling
 from elastream.handover.spark.row_windows import RowWindowJoin as RowWindowJoin
 from elastream.handover.spark.row_windows import RowWindows as RowWindows
 from elastream.handover.spark.sinks import Writer as Writer

@@ -56,6 +56,30 @@ def migration_point(problem: HandoverProblem) -> HandoverPlan | Infeasible:
     return _row_plan(problem, problem.arrivals)
 
 
+def time_migration(
+    slide: Number, last_window: Number, first_tuples: Sequence[Number]
+) -> tuple[Number, Number]:
+    """Return migration and activation timestamp for windows of time (equation 1, section 3.2.2).
+
+    ``last_window`` is the start of the last window that the origin has produced, ``first_tuples``
+    are the timestamps of the first tuples that the target read, one for each input.
+    """
+    start, last, step = _exact(max(first_tuples)), _exact(last_window), _exact(slide)
+    migration = last if start <= last else _last_start_before(start, last, step)
+    return _number(migration), _number(migration + step)
+
+
+def row_delta(slide: int, rows_between: int) -> tuple[int, int]:
+    """Return for windows of rows what equation 2 calls delta, and s - delta (section 3.2.2).
+
+    ``rows_between`` is the paper's N: the number of tuples after the first of the last window and
+    before the first that the target sees. The origin's last window starts delta tuples before that
+    one, and the target's window drops the first s - delta tuples.
+    """
+    delta = (rows_between + 1) % slide or slide
+    return delta, slide - delta
+
+
 def time_boundary(
     window: Window, produced: int | None, whole_from_timestamps: Timestamps
 ) -> Boundary:
@@ -156,12 +180,9 @@ def whole_at_controlling(starts: Timestamps, before: Sequence[WindowOperator]) -
 
 
 def _time_plan(problem: HandoverProblem) -> HandoverPlan:
-    last, slide = _exact(problem.last_window), _exact(problem.window.slide)
-    starts = [_exact(timestamp) for timestamp in problem.first_tuples]
-    deciding = starts.index(max(starts))
-    start = starts[deciding]
-    migration = last if start <= last else _last_start_before(start, last, slide)
-    return HandoverPlan(_number(migration), _number(migration + slide), None, deciding)
+    first = problem.first_tuples
+    migration, activation = time_migration(problem.window.slide, problem.last_window, first)
+    return HandoverPlan(migration, activation, None, first.index(max(first)))
 
 
 def _row_plan(
@@ -181,7 +202,7 @@ def _row_plan(
     ]
     slide = int(problem.window.slide)
     deciding = rows_before.index(max(rows_before))
-    last = (rows_before[deciding] - 1) // slide * slide
+    last = rows_before[deciding] - row_delta(slide, rows_before[deciding] - 1)[0]
     discards = tuple(last + slide - p for p in rows_before)
     return HandoverPlan(arrivals[deciding][last], None, discards, deciding)
 

@@ -2,7 +2,8 @@
 
 The token itself is never sent. A seal (HMAC-SHA-256) covers the sender, a nonce of each side, the
 number of the line within the connection, and the message. So a line can neither be made without the
-token, nor be changed, nor be replayed in this or another connection. It is not encrypted.
+token, nor be changed, nor be replayed in this or another connection. Encryption is TLS's, beyond
+loopback (``certificates.py``).
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def read_token(path: Path, *, create: bool = False) -> str:
             write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
         with path.open() as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            token = file.read().strip()
+            token = file.read().strip().partition("\n")[0]
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(str(path), f"the token cannot be read: {error}") from None
     if len(token) < _SHORTEST_TOKEN:

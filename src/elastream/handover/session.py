@@ -1,4 +1,4 @@
-"""Run a handover: a driver, a connection and a clock, until it is decided and done.
+"""Run the protocol of a query: its stay, the connections and a clock, until it is over.
 
 Meant for a thread next to the query. Both functions return the final machine. If they are stopped
 early, the records on disk determine how to continue.
@@ -9,16 +9,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from elastream.handover.driver import OriginDriver, OriginQuery, TargetDriver, TargetQuery
-from elastream.handover.events import Clock, Received, Timing
+from elastream.handover.driver import OriginQuery, TargetQuery
+from elastream.handover.events import Timing
 from elastream.handover.ledger import Note, Record, RecordFile
 from elastream.handover.messages import Abort, Commit, Message
 from elastream.handover.model import QueryShape
 from elastream.handover.origin import OriginMachine
 from elastream.handover.seal import new_nonce
-from elastream.handover.target import Left, Prepared, TargetMachine
+from elastream.handover.stay import Giving, Stay, Taking
+from elastream.handover.target import Prepared, TargetMachine
 from elastream.handover.transport import OriginServer, TargetLink
 
 _TURN_S: Final = 0.05
@@ -36,51 +38,100 @@ def hand_over(
 ) -> OriginMachine:
     """Serve targets until the query is handed over, confirmed and finished, or ``stop`` is set."""
     with records.hold():
-        driver = OriginDriver(
-            query, shape, new_nonce(), records, send=server.send, log=log, timing=timing
+        stay = Stay(
+            shape,
+            giving=Giving(query, records, server.send),
+            name=new_nonce,
+            log=log,
+            timing=timing or Timing(),
         )
-        started = time.monotonic()
-        while not stop.is_set() and not driver.machine.is_done:
-            _handle_next(driver, server.receive(_TURN_S), started)
-        return driver.machine
+        _run(stay, None, server, stop)
+        assert stay.origin is not None  # noqa: S101 - it begins with the stay
+        return stay.origin.machine
+
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """How a query that was taken over is handed on."""
+
+    query: OriginQuery
+    server: OriginServer
+    records: RecordFile
 
 
 def take_over(
     query: TargetQuery,
     shape: QueryShape,
-    link: TargetLink,
+    link: TargetLink | None,
     records: RecordFile,
     *,
     log: Callable[[Note], None],
     stop: threading.Event,
     timing: Timing | None = None,
     origin_record: RecordFile | None = None,
+    onward: Onward | None = None,
 ) -> TargetMachine:
     """Join, take over, and keep answering the origin until ``stop`` is set, or leave.
 
-    ``origin_record``, if its file can be read from here, decides when the origin is dead.
+    With ``onward`` also until the query is handed on. Without ``link`` it was taken over before, by
+    its record. ``origin_record``, if its file can be read from here, decides when the origin is
+    dead.
     """
+    giving = None
+    if onward is not None:
+        giving = Giving(onward.query, onward.records, onward.server.send)
     with records.hold():
-        driver = TargetDriver(
-            query, shape, new_nonce(), records, send=link.send, log=log, timing=timing
+        stay = Stay(
+            shape,
+            giving=giving,
+            taking=Taking(query, records, _to_no_one if link is None else link.send),
+            name=new_nonce,
+            log=log,
+            timing=timing or Timing(),
         )
-        started = time.monotonic()
-        while not stop.is_set() and not isinstance(driver.machine.phase, Left):
-            _handle_next(driver, link.receive(_TURN_S), started)
-            phase = driver.machine.phase
-            if origin_record is not None and isinstance(phase, Prepared) and phase.in_doubt:
-                settled = _settled(driver.machine.handover, phase, origin_record.read())
-                if settled is not None:
-                    driver.handle(Received(settled))
-        return driver.machine
+        _run(stay, link, None if onward is None else onward.server, stop, origin_record)
+        assert stay.target is not None  # noqa: S101 - it begins with the stay
+        return stay.target.machine
 
 
-def _handle_next(
-    driver: OriginDriver | TargetDriver, message: Message | None, started: float
+def _to_no_one(message: Message) -> None:
+    """Drop a message to an origin whose address is not known any more."""
+
+
+def _run(
+    stay: Stay,
+    link: TargetLink | None,
+    server: OriginServer | None,
+    stop: threading.Event,
+    origin_record: RecordFile | None = None,
 ) -> None:
-    driver.handle(Clock(int((time.monotonic() - started) * 1000)))
-    if message is not None:
-        driver.handle(Received(message))
+    started = time.monotonic()
+    while not stop.is_set() and not stay.is_over:
+        stay.pass_time(int((time.monotonic() - started) * 1000))
+        wait_s = _TURN_S
+        if link is not None:
+            message = link.receive(wait_s)
+            if message is not None:
+                stay.on_message_of_origin(message)
+            wait_s = 0.0
+        message = None if server is None else server.receive(wait_s)
+        if message is not None:
+            stay.on_message_of_target(message)
+        elif link is None and server is None:
+            stop.wait(_TURN_S)
+        if origin_record is not None:
+            _settle(stay, origin_record)
+
+
+def _settle(stay: Stay, origin_record: RecordFile) -> None:
+    """Answer for an origin that does not, by its record."""
+    if stay.target is None:
+        return
+    machine = stay.target.machine
+    if isinstance(machine.phase, Prepared) and machine.phase.in_doubt:
+        settled = _settled(machine.handover, machine.phase, origin_record.read())
+        if settled is not None:
+            stay.on_message_of_origin(settled)
 
 
 def _settled(handover: str, phase: Prepared, record: Record | None) -> Commit | Abort | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from elastream.handover.driver import (
     OriginDriver,
@@ -27,10 +26,6 @@ from elastream.handover.model import QueryShape
 from elastream.handover.target import Left, Owning
 
 Send = Callable[[Message], None]
-
-
-class HandedQuery(OriginQuery, TargetQuery, Protocol):
-    """A query that can be taken over and handed on."""
 
 
 @dataclass(frozen=True, slots=True)

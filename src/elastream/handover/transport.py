@@ -1,21 +1,26 @@
 """The connection between the two drivers: TCP on the loopback interface or between given addresses.
 
-A broken connection loses messages. The machines repeat theirs, and the target's link connects again
-for its next message. Strangers learn why they are rejected, and change nothing; if they occupy all
-places, the oldest has to go. A listener that cannot accept reports it and continues.
+Beyond loopback it is TLS. A broken connection loses messages. The machines repeat theirs, and the
+target's link connects again for its next message. Strangers learn why they are rejected, and change
+nothing; if they occupy all places, the oldest has to go. A listener that cannot accept reports it
+and continues.
 """
 
 from __future__ import annotations
 
 import contextlib
 import queue
+import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from elastream.handover.certificates import connected, fingerprint_in, is_loopback
 from elastream.handover.messages import Message, Refuse
 from elastream.handover.seal import (
     LONGEST_LINE,
@@ -25,6 +30,7 @@ from elastream.handover.seal import (
     greeting_nonce,
     new_nonce,
     nonce_of,
+    read_token,
     refusal,
     refusal_in,
 )
@@ -34,6 +40,7 @@ TIMEOUT_S: Final = 5.0
 """Deadline for a connection, a stranger's first line, or a sent line."""
 _CHUNK: Final = 4096
 _MOST_CONNECTIONS: Final = 16
+_POLL_S: Final = 0.5
 _PAUSE_S: Final = 0.1
 """Pause after a connection that could not be accepted."""
 
@@ -76,6 +83,10 @@ class Connection:
         self.seal: Seal | None = None
         self.is_closed = False
 
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Shake hands as the origin, before anything else is read or written."""
+        self._socket = context.wrap_socket(self._socket, server_side=True)
+
     @property
     def is_stranger(self) -> bool:
         """Whether it has not yet sent a line sealed with our token."""
@@ -94,7 +105,7 @@ class Connection:
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 return b""
             try:
-                chunk = self._socket.recv(_CHUNK)
+                chunk = self._received()
             except TimeoutError:
                 continue
             if not chunk:
@@ -104,9 +115,33 @@ class Connection:
         del self._read[: end + 1]
         return line
 
+    def _received(self) -> bytes:
+        """Return what has come; raises ``TimeoutError`` if nothing has for a while.
+
+        One thread reads while another writes. OpenSSL allows one at a time, so none reads before
+        there is something to read.
+        """
+        secured = self._socket
+        if not isinstance(secured, ssl.SSLSocket):
+            return secured.recv(_CHUNK)
+        if not secured.pending():
+            if secured.fileno() < 0:
+                return b""
+            poll = select.poll()
+            poll.register(secured, select.POLLIN)
+            if not poll.poll(_POLL_S * 1000):
+                raise TimeoutError
+        with self._lock:
+            before = secured.gettimeout()
+            secured.settimeout(_POLL_S)  # of a record that has come in part
+            try:
+                return secured.recv(_CHUNK)
+            finally:
+                secured.settimeout(before)
+
     def write(self, line: bytes) -> None:
         """Send an unsealed line, if the peer accepts it."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._lock:
             self._socket.sendall(line)
 
     def send(self, message: Message) -> None:
@@ -152,9 +187,10 @@ class OriginServer(_Inbox):
         *,
         on_rejected: Callable[[str], None] | None = None,
         stranger_s: float = TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__()
-        self._token, self._on_rejected = token, on_rejected
+        self._token, self._on_rejected, self._tls = token, on_rejected, tls
         self._stranger_s = stranger_s
         self._speakers: dict[str, Connection] = {}
         self._connections: dict[Connection, None] = {}  # the oldest first
@@ -228,6 +264,8 @@ class OriginServer(_Inbox):
 
     def _serve(self, connection: Connection) -> None:
         try:
+            if self._tls is not None:
+                connection.secure(self._tls)
             nonce = new_nonce()
             connection.write(greeting(nonce))
             self._listen_to(connection, nonce)
@@ -270,11 +308,21 @@ class OriginServer(_Inbox):
 class TargetLink(_Inbox):
     """Connects to an origin whenever there is a message to send and no connection."""
 
-    def __init__(self, address: Address, token: str) -> None:
+    def __init__(self, address: Address, token: str, fingerprint: str | None = None) -> None:
+        """Speak TLS with the origin whose certificate has the fingerprint; plainly without."""
         super().__init__()
-        self._address, self._token = address, token
+        self._address, self._token, self._fingerprint = address, token, fingerprint
         self._connection: Connection | None = None
         self._is_closed = False
+
+    @classmethod
+    def of(cls, address: Address, token_file: Path) -> TargetLink:
+        """Return the link with what the origin's token file says."""
+        token, fingerprint = read_token(token_file), fingerprint_in(token_file)
+        if fingerprint is None and not is_loopback(address.host):
+            why = f"names no certificate, and {address} is beyond loopback: copy the origin's again"
+            raise ProblemError(str(token_file), why)
+        return cls(address, token, fingerprint)
 
     def send(self, message: Message) -> None:
         """Send the message if the origin can be reached."""
@@ -298,7 +346,11 @@ class TargetLink(_Inbox):
 
     def _connect(self, handover: str) -> Connection:
         where = (self._address.host, self._address.port)
-        connection = Connection(socket.create_connection(where, timeout=TIMEOUT_S))
+        plain = socket.create_connection(where, timeout=TIMEOUT_S)
+        if self._fingerprint is None:
+            connection = Connection(plain)
+        else:
+            connection = Connection(connected(plain, self._fingerprint))
         try:
             nonce, ours = greeting_nonce(connection.read()), new_nonce()
         except ElastreamError:

@@ -39,6 +39,10 @@ def plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     [
         (TIME, {"migration_timestamp": 3, "activation_timestamp": 5}),
         (TIME | {"first_tuples": [4, 8]}, {"migration_timestamp": 7, "activation_timestamp": 9}),
+        (
+            TIME | {"query": "sums"},
+            {"query": "sums", "migration_timestamp": 3, "activation_timestamp": 5},
+        ),
         (ROWS, {"migration_timestamp": 4, "discard": 1}),
         (
             ROWS | {"first_tuples": [5, 5], "arrivals": [[1, 2, 4, 7], [1, 6]]},

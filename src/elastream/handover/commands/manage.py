@@ -31,7 +31,6 @@ from elastream.handover.commands.managed import (
 )
 from elastream.handover.ledger import RecordFile
 from elastream.handover.relief import Relief, relief
-from elastream.handover.seal import read_token
 from elastream.handover.spark.row_cuts import last_batch
 from elastream.handover.transport import TargetLink
 from elastream.model.checks import positive
@@ -121,7 +120,7 @@ def _migrate(query: str, door: Door, start: Start) -> None:
     """Have the origin stop, copy its checkpoint, and start the query there."""
     expect_free(start.folder)
     records = RecordFile(door.folder / "record.json")
-    link = TargetLink(door.address, read_token(door.token_file))
+    link = TargetLink.of(door.address, door.token_file)
     try:
         ask_for_checkpoint(link, records, query, patience_s=_PATIENCE_S)
     finally:

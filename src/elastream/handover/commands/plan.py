@@ -5,6 +5,8 @@ from __future__ import annotations
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, object_fields, read_fields
 from elastream.handover.model import HandoverProblem, Window
+from elastream.model.checks import abbreviate
+from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
 
@@ -14,16 +16,20 @@ def handover(file: ProblemFile) -> None:
     Fields: window ({"kind": "time" or "rows", "length": 4, "slide": 2}), last_window (start of the
     most recent window produced), first_tuples (timestamp of the successor's first tuple, for each
     input); for rows also arrivals (timestamps at the window from last_window on, for each input).
+    A query, where it is given, is in the plan too.
     """
     from elastream.handover.point import migration_point
 
-    outcome = migration_point(handover_problem(read_fields(file)))
+    data = read_fields(file)
+    query = data.pop("query", None)
+    if query is not None and (not isinstance(query, str) or not query):
+        raise ProblemError("query", f"{abbreviate(query)} is not the name of a query")
+    outcome = migration_point(handover_problem(data))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
-    fields: dict[str, object] = {
-        "status": outcome.status,
-        "migration_timestamp": outcome.migration_timestamp,
-    }
+    fields: dict[str, object] = {} if query is None else {"query": query}
+    fields["status"] = outcome.status
+    fields["migration_timestamp"] = outcome.migration_timestamp
     if outcome.discards is None:
         fields["activation_timestamp"] = outcome.activation_timestamp
     else:

@@ -1,31 +1,34 @@
-"""One side of a handover as a command: its query, the session, and the protocol thread."""
+"""One side of a handover as a command: its query, in a session of its own."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
 from elastream.cli.terminal import say
 from elastream.extras import what_to_install
+from elastream.handover.folders import given
+from elastream.handover.origin import expect_unyielded
+from elastream.handover.seal import read_token
+from elastream.handover.transport import Address
 from elastream.model.checks import abbreviate
-from elastream.model.errors import ElastreamError, ProblemError, SparkError
+from elastream.model.errors import ElastreamError, ProblemError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream.handover.model import Boundary
-    from elastream.handover.spark.origin_stream import OriginStream
-    from elastream.handover.spark.target_stream import TargetStream
+    from elastream.handover.offering import OfferedQuery
     from elastream.handover.spark.windowed import WindowedQuery
+
+_LOOK_S: Final = 0.5
 
 
 def query_named(name: str) -> WindowedQuery:
@@ -75,89 +78,60 @@ def ms_of(since: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SideRun:
+class Side:
     """Settings of one side."""
 
-    windowed: WindowedQuery
+    query: WindowedQuery
     folder: Path
-    session: AbstractContextManager[SparkSession]
-    stop: threading.Event
-    """Ends the protocol."""
+    master: str | None
+    """``None`` for an embedded cluster."""
     executors: int
+    partitions: int
+    config: Mapping[str, str]
     log: Path | None
     """Path of the decision log."""
 
-
-def run_origin(
-    side: SideRun, run: Callable[[OriginStream], object], committed: Boundary | None
-) -> None:
-    """Run the query that is handed over, until it ends."""
-    from elastream.handover.spark.origin_stream import OriginStream
-
-    with ended_like_by_ctrl_c(), java_kept_quiet(), side.session as spark, _logged(side, spark):
-        stream = OriginStream(side.windowed, side.windowed.sink, side.folder)
-        stream.name = side.windowed.shape.name
-        if committed is not None:  # before the first batch, not only once the protocol runs
-            stream.stop_after(committed)
-        stream.start(spark)
-        _with_protocol(side, stream, lambda: run(stream))
-
-
-def run_target(side: SideRun, run: Callable[[TargetStream], object], since_ms: int | None) -> None:
-    """Run the query that takes over, until it is stopped."""
-    from elastream.handover.spark.target_stream import TargetStream
-
-    windowed, folder = side.windowed, side.folder
-    with ended_like_by_ctrl_c(), java_kept_quiet(), side.session as spark, _logged(side, spark):
-        stream = TargetStream(windowed, windowed.sink, folder, spark, since_ms=since_ms)
-        stream.name = windowed.shape.name
-        _with_protocol(side, stream, lambda: run(stream))
-
-
-def _logged(side: SideRun, spark: SparkSession) -> AbstractContextManager[object]:
-    """Report the Spark version, since the other side may use another one; log the query's load."""
-    say(f"Spark {spark.version} on {spark.sparkContext.master}")
-    if side.log is None:
-        return nullcontext()
-    from elastream.attachment.attaching import attach
-    from elastream.core.policy import Policy
-
-    policy = Policy(max_executors=side.executors, advise_only=True)
-    return attach(spark, policy, log=side.log)
-
-
-def _with_protocol(
-    side: SideRun, stream: OriginStream | TargetStream, act: Callable[[], object]
-) -> None:
-    """Run the protocol next to the query, until one of them ends."""
-    from elastream.spark.observe.endings import ending
-
-    failures: list[BaseException] = []
-    ended = None
-
-    def guarded() -> None:
+    def expect_usable(self, address: str, token_file: Path | None) -> None:
+        """Refuse what is wrong before Spark is started, which takes a while."""
+        Address.of(address)
         try:
-            act()
-        except BaseException as error:
-            failures.append(error)
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = f"{self.folder} cannot be made: {error.strerror}"
+            raise ProblemError("--folder", why) from None
+        expect_unyielded(given(self.folder).read())
+        token = token_file or self.folder / "token"
+        if token.exists():
+            read_token(token)
 
-    thread = threading.Thread(target=guarded, name="handover")
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.5)
-            if stream.has_ended:
-                side.stop.set()
-    finally:
-        side.stop.set()
-        thread.join()
-        if stream.streaming is not None:  # asked before it is stopped, which may cut a batch short
-            ended = stream.streaming.exception()
-        stream.stop()
-        if stream.late_rows:
-            allowed = f"later than the {side.windowed.shape.lateness} ms that the query allows"
-            say(f"late: {stream.late_rows} rows came {allowed}, and were dropped")
-    if failures:
-        raise failures[0]
-    if ended is not None:
-        raise SparkError(f"the query has ended: {ending(ended)}")
+    def run(self, begin: Callable[[SparkSession], OfferedQuery]) -> None:
+        """Run the query in a session of its own until it has left, fails or is stopped."""
+        from elastream.handover.spark.application_session import application_session
+
+        session = application_session(
+            master=self.master,
+            executors=self.executors,
+            partitions=self.partitions,
+            config=self.config,
+        )
+        with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark, self._logged(spark):
+            offered = begin(spark)
+            try:
+                while not offered.wait(_LOOK_S):  # a wait without end is deaf to Ctrl-C
+                    pass
+            finally:
+                offered.stop()
+                if offered.late_rows:
+                    allowed = f"later than the {self.query.shape.lateness} ms that the query allows"
+                    say(f"late: {offered.late_rows} rows came {allowed}, and were dropped")
+
+    def _logged(self, spark: SparkSession) -> AbstractContextManager[object]:
+        """Report the Spark version, since the other side may use another one; log the load."""
+        say(f"Spark {spark.version} on {spark.sparkContext.master}")
+        if self.log is None:
+            return nullcontext()
+        from elastream.attachment.attaching import attach
+        from elastream.core.policy import Policy
+
+        policy = Policy(max_executors=self.executors, advise_only=True)
+        return attach(spark, policy, log=self.log)

@@ -1,4 +1,4 @@
-"""Control which output a query may write, batch by batch: the origin's gate and the target's.
+"""Control which output a query may write, batch by batch: at its end, and at its beginning.
 
 A batch asks before it writes. While a handover is undecided, a batch with outputs at or beyond the
 boundary waits for the decision, never longer than the protocol's patience. The greatest coordinate
@@ -30,9 +30,6 @@ class Permit:
     """``None`` for no bound."""
 
 
-NOTHING = Permit(0, 0)
-
-
 class OriginGate:
     """Lets all output pass until a boundary is offered."""
 
@@ -59,6 +56,12 @@ class OriginGate:
                 write_json(self._path, last, synced=True)
                 self._produced = last
             return permit
+
+    def begin(self, boundary: Boundary) -> None:
+        """Treat what lies before the boundary as written: it is another application's."""
+        with self._changed:
+            last = boundary.activation - 1
+            self._produced = last if self._produced is None else max(last, self._produced)
 
     def hold(self) -> None:
         """Block all batches with output while a boundary is being determined."""
@@ -112,24 +115,22 @@ class TargetGate:
         self._boundary: Boundary | None = None
         self._changed = threading.Condition()
 
-    @property
-    def boundary(self) -> Boundary | None:
-        """Where the target starts; ``None`` until it owns anything."""
-        return self._boundary
-
     def seen(self, floor: int) -> None:
         """Wait for the decision from now on; outputs below ``floor`` are never the target's."""
         with self._changed:
             if self._state == "probing":
                 self._state, self._floor = "waiting", floor
 
-    def ask(self, highest: int) -> Permit:
-        """Return what a batch may write whose outputs reach up to ``highest``."""
+    def ask(self, highest: int) -> int | None:
+        """Return from where on a batch may write whose outputs reach up to ``highest``.
+
+        ``None`` if it may not write anything.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._state != "waiting" or highest < self._floor)
             if self._state == "closed":
                 raise SparkError("the query was not handed over; it stops")
-            return NOTHING if self._boundary is None else Permit(lowest=self._boundary.activation)
+            return None if self._boundary is None else self._boundary.activation
 
     def open(self, boundary: Boundary) -> None:
         """Let output at or beyond the boundary pass."""

@@ -1,7 +1,7 @@
 """The query that is handed over: runs from its checkpoint, and can stop after a window.
 
-The greatest coordinate written, which a
-restarted application must not offer again, is in a file next to the checkpoint.
+The greatest coordinate written, which a restarted application must not offer again, is in a file
+next to the checkpoint.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from elastream.handover.ledger import Side
 from elastream.handover.model import Boundary, Start, Timestamps
-from elastream.handover.point import expect_near, time_boundary
+from elastream.handover.point import expect_near, not_before, time_boundary
 from elastream.handover.spark.gates import OriginGate
+from elastream.handover.spark.numbered_rows import Begin
 from elastream.handover.spark.row_cuts import RowCuts, last_batch
 from elastream.handover.spark.sinks import SinkOf
 from elastream.handover.spark.windowed import WindowedQuery, WindowedStream, highest, within
@@ -36,11 +38,12 @@ _SESSION_START: Final = "sessionStartTime"
 class OriginStream(WindowedStream):
     """The query that is handed over."""
 
-    side = "origin"
+    side: Side = "origin"
 
     def __init__(self, query: WindowedQuery, sink: SinkOf, folder: Path) -> None:
         super().__init__(query, sink, folder)
         self.gate = OriginGate(folder / "produced.json")
+        self._taken: Boundary | None = None
         self._end: Boundary | None = None
         self._newest_ms: int | None = None
         self._spark: SparkSession | None = None
@@ -52,10 +55,15 @@ class OriginStream(WindowedStream):
     def start(self, spark: SparkSession, *, trigger_s: float = 0.5) -> None:
         """Start the query, or continue from its checkpoint."""
         self._spark, self._trigger_s = spark, trigger_s
+        self._start(spark, Start.first(), trigger_s)
+
+    def _start(
+        self, spark: SparkSession, start: Start, trigger_s: float, begin: Begin | None = None
+    ) -> None:
         self._close_cuts()
         if self._query.rows is not None:
             self._cuts = RowCuts(spark, self._query, self._folder)
-        self._start(spark, Start.first(), trigger_s)
+        super()._start(spark, start, trigger_s, begin)
 
     def stop(self) -> None:
         """End the query, also one whose batch waits for a decision."""
@@ -89,7 +97,7 @@ class OriginStream(WindowedStream):
         if newest is None:
             return None
         expect_near(whole_from, newest, _FURTHEST_AHEAD_MS)
-        starts = self._query.whole_at_window(whole_from)
+        starts = not_before(self._taken, self._query.whole_at_window(whole_from))
         if self._cuts is not None:
             return self._cuts.found(self.gate, starts, self._watermark_ms())
         window = self._query.shape.window

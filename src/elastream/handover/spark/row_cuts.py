@@ -12,6 +12,7 @@ all outputs there are. If a batch was running, its state is read next.
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -104,7 +105,8 @@ class RowCuts:
         return is_past
 
     def _boundary(self, batch: int, inputs: int) -> Boundary | None:
-        place = f"{self._place}/{batch}"
+        # another application may write to the same folder, and another stay of this one
+        place = f"{self._place}/{checkpoint_id(self._checkpoint)}-{batch}"
         cut = write_counts(self._heads(batch), place)
         if cut is None:
             return None
@@ -136,6 +138,11 @@ def last_batch(checkpoint: Path) -> int | None:
     """Return the last committed batch."""
     commits = (checkpoint / "commits").glob("[0-9]*")
     return max((int(each.name) for each in commits if each.name.isdecimal()), default=None)
+
+
+def checkpoint_id(checkpoint: Path) -> str:
+    """Return Spark's name of a checkpoint, different for each."""
+    return str(json.loads((checkpoint / "metadata").read_text())["id"])
 
 
 def write_counts(heads: DataFrame, place: str) -> int | None:

@@ -16,21 +16,22 @@ import json
 import shutil
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.atomic_io import make_folder, write_json
+from elastream.handover.ledger import Side
 from elastream.handover.model import Boundary, Start, Timestamps
 from elastream.handover.point import whole_from
 from elastream.handover.spark.gates import TargetGate
 from elastream.handover.spark.numbered_rows import TIME, Begin, group_columns
+from elastream.handover.spark.origin_stream import OriginStream
 from elastream.handover.spark.row_cuts import expect_counts, last_batch
 from elastream.handover.spark.sinks import SinkOf
 from elastream.handover.spark.windowed import (
     WindowedQuery,
-    WindowedStream,
     highest,
     observed,
     seen_by,
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class TargetStream(WindowedStream):
-    """The query that takes over."""
+class TargetStream(OriginStream):
+    """The query that takes over; once it has, it can be handed on."""
 
-    side = "target"
+    side: Side = "target"
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class TargetStream(WindowedStream):
         trigger_s: float = 0.5,
     ) -> None:
         super().__init__(query, sink, folder)
-        self.gate = TargetGate()
-        self._spark, self._since_ms, self._trigger_s = spark, since_ms, trigger_s
-        self._newest: dict[int, int] = {}
+        self._spark: SparkSession = spark
+        self._taking = TargetGate()
+        self._since_ms, self._trigger_s = since_ms, trigger_s
+        self._seen: dict[int, int] = {}
         self._whole_from: Timestamps | None = None
         self._probe: Probe | None = None
         self._lock = threading.Lock()
@@ -79,7 +81,7 @@ class TargetStream(WindowedStream):
 
     def stop(self) -> None:
         """End the query, also one whose batch waits for a decision."""
-        self.gate.abandon()
+        self._taking.abandon()
         if self._probe is not None:
             self._probe.stop()
         super().stop()
@@ -101,25 +103,31 @@ class TargetStream(WindowedStream):
 
     def activate(self, boundary: Boundary) -> None:
         """Write the output at or beyond the boundary."""
-        self.gate.open(boundary)
-        if self.streaming is not None:
-            return
-        if self._query.rows is None:  # started again on its checkpoint
-            self.connect()
-        else:
-            self._begin(boundary)
+        self._taken = boundary
+        self.gate.begin(boundary)
+        self._taking.open(boundary)
+        if self.streaming is None:
+            self._begin()
+
+    def go_on(self) -> None:
+        """Start the query again on its checkpoint."""
+        self._begin()
+        self._is_halted = False
 
     def disconnect(self) -> None:
         """End the query; no output is written."""
-        self.gate.close()
+        self._taking.close()
         self.stop()
 
     def _chosen(self, results: DataFrame, number: int) -> DataFrame | None:
         progress = self._progress() if number > 0 else None
-        if self.gate.boundary is None and progress is not None:
+        if self._taken is None and progress is not None:
             self._note_newest(seen_by(progress, self._query.shape.inputs))
         last = highest(results)
-        return None if last is None else results.where(within(self.gate.ask(last)))
+        lowest = None if last is None else self._taking.ask(last)
+        if last is None or lowest is None or last < lowest:
+            return None
+        return results.where(within(replace(self.gate.ask(last), lowest=lowest)))
 
     def _note_newest(self, newest: dict[int, int]) -> None:
         """Record how far inputs are, from batches whose results were dropped."""
@@ -127,11 +135,11 @@ class TargetStream(WindowedStream):
             if self._whole_from is not None:
                 return
             for i, at in newest.items():
-                self._newest[i] = max(self._newest.get(i, 0), at)
-            if len(self._newest) < self._query.shape.inputs:
+                self._seen[i] = max(self._seen.get(i, 0), at)
+            if len(self._seen) < self._query.shape.inputs:
                 return
             lateness = self._query.shape.lateness
-            self._report(tuple(whole_from(at, lateness) for _, at in sorted(self._newest.items())))
+            self._report(tuple(whole_from(at, lateness) for _, at in sorted(self._seen.items())))
 
     def _look_ahead(self) -> None:
         """Determine how far the inputs are, or report from when on they are read."""
@@ -143,8 +151,12 @@ class TargetStream(WindowedStream):
         inputs = self._query.streams(self._spark, Start.now(time.time_ns() // 1_000_000))
         self._probe = Probe(inputs, folder, self._trigger_s)
 
-    def _begin(self, boundary: Boundary) -> None:
-        """Start, or start again, with the row counts of each group before the boundary."""
+    def _begin(self) -> None:
+        """Start, or start again; windows of rows with the counts of each group before."""
+        boundary = self._taken
+        if self._query.rows is None or boundary is None:
+            self.connect()
+            return
         begun = last_batch(self._folder / "checkpoint") is not None
         begin = Begin(boundary.activation, None if begun else boundary.counts)
         reach_ms = max(self._query.whole_at_window((0,)))
@@ -156,7 +168,7 @@ class TargetStream(WindowedStream):
     def _report(self, starts: Timestamps) -> None:
         """Report from when on every row is seen, and let results from there on wait."""
         self._whole_from = starts
-        self.gate.seen(max(self._query.whole_at_window(starts)))
+        self._taking.seen(max(self._query.whole_at_window(starts)))
 
     def _kept_start(self) -> Start:
         """Return where the checkpoint started, or starts now: it is fixed from then on."""

@@ -1,9 +1,9 @@
-"""What a command shows of the query that it ran."""
+"""What an offered query says of its end."""
 
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +12,10 @@ import pytest
 from tests.handover.spark.grouped_sums import grouped_sums
 from tests.handover.spark.handing import PATIENCE_S, START_MS, Pace
 
-from elastream.handover.commands.sides import SideRun, run_origin
+from elastream.handover.offering import offer
 from elastream.handover.spark.origin_stream import OriginStream
 from elastream.handover.spark.sinks import Sink
+from elastream.handover.spark.windowed import WindowedQuery
 from elastream.model.errors import SparkError
 from elastream_lab.applications.readings.source import Readings
 
@@ -37,14 +38,13 @@ class _Breaking:
         return write
 
 
-def _side(spark: SparkSession, folder: Path, sink: _Breaking) -> SideRun:
+def _query(folder: Path, sink: _Breaking) -> WindowedQuery:
     made = Readings(START_MS, 200, gap_ms=40, clock=str(folder / "clock"))
     Pace(folder).go(2000)
-    query = replace(grouped_sums(made, length_ms=100, slide_ms=100), sink=sink)
-    return SideRun(query, folder, nullcontext(spark), threading.Event(), 1, None)
+    return replace(grouped_sums(made, length_ms=100, slide_ms=100), sink=sink)
 
 
-def test_a_batch_that_fails_as_the_side_ends_is_no_failure_of_the_query(
+def test_a_batch_that_fails_as_the_query_is_stopped_is_no_failure_of_the_query(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink, ended = _Breaking(), list[OriginStream]()
@@ -59,7 +59,11 @@ def test_a_batch_that_fails_as_the_side_ends_is_no_failure_of_the_query(
         ended.append(stream)
 
     monkeypatch.setattr(OriginStream, "stop", breaking_stop)
-    run_origin(_side(spark, tmp_path, sink), lambda _: sink.begun.wait(PATIENCE_S), None)
+    offered = offer(_query(tmp_path, sink), tmp_path, spark=spark)
+    assert sink.begun.wait(PATIENCE_S)
+    offered.stop()
+    assert offered.wait()
+    assert not offered.is_over
     (stream,) = ended
     assert stream.streaming is not None
     assert "cut short" in str(stream.streaming.exception())
@@ -68,7 +72,7 @@ def test_a_batch_that_fails_as_the_side_ends_is_no_failure_of_the_query(
 def test_a_batch_that_breaks_before_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     sink = _Breaking()
     sink.break_now.set()
-    side = _side(spark, tmp_path, sink)
+    offered = offer(_query(tmp_path, sink), tmp_path, spark=spark)
     with pytest.raises(SparkError) as message:
-        run_origin(side, lambda _: side.stop.wait(PATIENCE_S), None)
+        offered.wait(PATIENCE_S)
     assert str(message.value) == "the query has ended: ValueError: the write was cut short"
