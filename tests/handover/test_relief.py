@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.handover.model import Window
-from elastream.handover.relief import ApplicationLoad, Marks, QueryLoad, Relief, relief
+from elastream.handover.relief import (
+    ApplicationLoad,
+    Marks,
+    QueryLoad,
+    Relief,
+    foreseen_work,
+    relief,
+)
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream_lab.studies.handover.break_even import break_even_length_s
@@ -113,10 +122,78 @@ def test_no_one_gets_too_much_by_relieving_another(given: list[tuple[float, list
         assert found.suffices == (origin.work - work <= MARKS.high * origin.cores)
 
 
+def away(work: float, home_work: float, home: str | None = "a") -> list[ApplicationLoad]:
+    guest = QueryLoad("sums", work, 0, 1000, Window.of("time", 1000, 1000), home)
+    return [ApplicationLoad("a", 4, home_work), ApplicationLoad("b", 4, work, (guest,))]
+
+
+def test_a_query_goes_home_when_its_home_has_room_again() -> None:
+    found = relief(away(1, home_work=1), MARKS)
+    assert isinstance(found, Relief)
+    assert (found.query, found.origin, found.target, found.back) == ("sums", "b", "a", True)
+    assert found.reason.startswith("hand over 'sums' from 'b' back to 'a': ")
+    assert relief(away(1, home_work=1.01), MARKS) is None
+    assert relief(away(1, home_work=1, home="b"), MARKS) is None
+    assert relief(away(1, home_work=1, home=None), MARKS) is None
+    assert relief(away(1, home_work=1, home="gone"), MARKS) is None
+
+
+def test_of_those_that_could_go_home_the_heaviest_does() -> None:
+    home, other = away(0.5, home_work=0)
+    more = QueryLoad("more", 1.5, 0, 1, home="a")
+    found = relief([home, replace(other, queries=(*other.queries, more))], MARKS)
+    assert isinstance(found, Relief)
+    assert (found.query, found.how) == ("more", "migrate")
+
+
+@given(first=st.floats(0, 4), second=st.floats(0, 4), work=st.floats(0.01, 4), there=st.booleans())
+@settings(max_examples=min(300, settings().max_examples))
+def test_a_query_does_not_swing(first: float, second: float, work: float, there: bool) -> None:
+    """Where the load stays as it is, no query leaves again for where it came from."""
+    query = QueryLoad("sums", work, 0, 1000, Window.of("time", 1000, 1000), "a")
+    own = {"a": first, "b": second}
+    at = "b" if there else "a"
+    moved = list[str]()
+    for _ in range(4):
+        loads = [
+            ApplicationLoad(name, 4, load + work * (name == at), (query,) if name == at else ())
+            for name, load in own.items()
+        ]
+        found = relief(loads, MARKS)
+        if isinstance(found, Relief):
+            at = found.target
+            moved.append(at)
+    assert len(moved) <= 1
+
+
+def test_load_that_is_foreseen_counts_as_if_it_were_there() -> None:
+    origin, target = two(sums(10_000), work=3)
+    assert relief([origin, target], MARKS) is None
+    found = relief([replace(origin, foreseen=4), target], MARKS)
+    assert isinstance(found, Relief)
+    assert found.suffices
+    assert isinstance(
+        relief([replace(origin, foreseen=4), replace(target, foreseen=3)], MARKS), Infeasible
+    )
+
+
+def test_load_is_foreseen_on_the_line_through_the_last_samples() -> None:
+    rising = [(minute * 60_000, 0.5 * minute) for minute in range(20)]
+    assert foreseen_work(rising, 120) == pytest.approx(10.5)
+    assert foreseen_work(rising[:2], 120) == 0
+    assert foreseen_work(rising, 0) == 0
+    assert foreseen_work([(7, 1.0)] * 5, 60) == 0
+    assert foreseen_work([(0, 3.0), (60_000, 2.0), (120_000, 1.0)], 600) == 0
+
+
 def test_marks_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ProblemError, match="target"):
         Marks(1, 1, high=0.5, target=0.6)
     with pytest.raises(ProblemError, match="bytes_per_s"):
         Marks(0, 1)
+    with pytest.raises(ProblemError, match="low"):
+        Marks(1, 1, low=0.8)
+    with pytest.raises(ProblemError, match="ahead_s"):
+        Marks(1, 1, ahead_s=-1)
     with pytest.raises(ProblemError, match="cores"):
         ApplicationLoad("a", 0, 1)

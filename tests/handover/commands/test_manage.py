@@ -93,6 +93,24 @@ def test_it_says_which_query_should_go_where_and_how(
     assert not (file.parent / "target").exists()
 
 
+def test_a_query_goes_back_to_the_first_application_that_lists_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_log(tmp_path / "guest.jsonl", 0.4)
+    home: dict[str, Any] = {"name": "home", "log": "none.jsonl", "executors": 2}
+    guest: dict[str, Any] = {"name": "guest", "log": "guest.jsonl", "queries": {"sums": WINDOW}}
+    own = home | {"queries": {"sums": WINDOW}}
+    for applications, line in (
+        ([own, guest], "hand over 'sums' from 'guest' back to 'home': a handover takes 9.0 s"),
+        ([guest, own], "nothing to do: guest 20%, home 0%"),
+        ([home, guest], "nothing to do: home 0%, guest 20%"),
+    ):
+        file = write(tmp_path, {"applications": applications})
+        assert main(["handover", "manage", str(file)]) == 0
+        assert capsys.readouterr().out.startswith(line)
+
+
 @pytest.mark.usefixtures("file")
 def test_nothing_to_do_and_nowhere_to_go_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

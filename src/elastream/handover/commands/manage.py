@@ -26,7 +26,7 @@ from elastream.handover.commands.managed import (
     Managed,
     NoLoadYetError,
     Start,
-    load_of,
+    loads_of,
     read_managed,
 )
 from elastream.handover.ledger import RecordFile
@@ -55,8 +55,9 @@ def manage(file: File, every: Every = None, act: Act = False) -> None:
 
     FILE has applications (each with name, log, cores of an executor, queries with their windows,
     joins and resumes: how each query is started there, doors: where each can be asked), and
-    bytes_per_s, restart_s, high and target. Exit code 3 where an application has too much and no
-    query fits elsewhere.
+    bytes_per_s, restart_s, high, target, low and ahead_s. A query goes back to the first
+    application that lists it when that has room again. Exit code 3 where an application has too
+    much and no query fits elsewhere.
     """
     if every is None:
         if isinstance(_look(file, act=act), Infeasible):
@@ -73,7 +74,7 @@ def manage(file: File, every: Every = None, act: Act = False) -> None:
 
 def _look(file: Path, *, act: bool) -> Relief | Infeasible | None:
     applications, marks = read_managed(file)
-    loads = [load_of(each) for each in applications]
+    loads = loads_of(applications, marks.ahead_s)
     outcome = relief(loads, marks)
     if outcome is None:
         busy = ", ".join(f"{each.name} {each.work / each.cores:.0%}" for each in loads)

@@ -5,8 +5,8 @@ A file names programs to be started: it must be as trusted as a script of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from elastream.core.decision_log import read_log
 from elastream.core.samples import Sample
 from elastream.handover.commands.plan import window_of
 from elastream.handover.model import Window
-from elastream.handover.relief import ApplicationLoad, Marks, QueryLoad
+from elastream.handover.relief import ApplicationLoad, Marks, QueryLoad, foreseen_work
 from elastream.handover.transport import Address
 from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
@@ -58,12 +58,24 @@ class Managed:
     doors: Mapping[str, Door]
 
 
-def load_of(application: Managed) -> ApplicationLoad:
-    """Return the current load of an application; zero if it has not been started yet."""
-    each = application
+def loads_of(applications: Sequence[Managed], ahead_s: float) -> list[ApplicationLoad]:
+    """Return the load of each application; zero if it has not been started yet.
+
+    The home of a query is the first application that lists it.
+    """
+    homes: dict[str, str] = {}
+    for each in applications:
+        for query in each.windows:
+            homes.setdefault(query, each.name)
+    return [_load_of(each, homes, ahead_s) for each in applications]
+
+
+def _load_of(each: Managed, homes: Mapping[str, str], ahead_s: float) -> ApplicationLoad:
     if each.executors is not None and not each.log.exists():
         return ApplicationLoad(each.name, each.cores * each.executors, 0.0)
-    return load_from_log(each.name, each.log, each.windows, each.cores)
+    load = load_from_log(each.name, each.log, each.windows, each.cores, ahead_s)
+    queries = tuple(replace(query, home=homes[query.name]) for query in load.queries)
+    return replace(load, queries=queries)
 
 
 class NoLoadYetError(ProblemError):
@@ -71,7 +83,11 @@ class NoLoadYetError(ProblemError):
 
 
 def load_from_log(
-    name: str, log: Path, windows: Mapping[str, Window | None], cores: float = 1
+    name: str,
+    log: Path,
+    windows: Mapping[str, Window | None],
+    cores: float = 1,
+    ahead_s: float = 0.0,
 ) -> ApplicationLoad:
     """Return the load of an application with ``cores`` cores per executor.
 
@@ -82,9 +98,11 @@ def load_from_log(
     sample: Sample | None = None
     utilisation: float | None = None
     ended = False
+    past: list[tuple[int, float]] = []
     for entry in read_log(log):
         if isinstance(entry, Sample):
             sample = entry
+            past.append((entry.at_ms, sum(task.work for task in entry.tasks.values())))
             continue
         ended = entry.kind == "detach"
         if entry.utilisation is not None:
@@ -106,14 +124,15 @@ def load_from_log(
         if work.get(query)
     )
     busy = sum(work.values()) if utilisation is None else utilisation * all_cores
-    return ApplicationLoad(name, all_cores, max(busy, sum(work.values())), queries)
+    foreseen = foreseen_work(past, ahead_s)
+    return ApplicationLoad(name, all_cores, max(busy, sum(work.values())), queries, foreseen)
 
 
 def read_managed(file: Path) -> tuple[list[Managed], Marks]:
     """Return the applications of a file, and the marks at which one is overloaded."""
     data = read_fields(file)
     required = ("applications", "bytes_per_s", "restart_s")
-    expect_fields("", data, required=required, optional=("high", "target"))
+    expect_fields("", data, required=required, optional=("high", "target", "low", "ahead_s"))
     listed = data.pop("applications")
     if not isinstance(listed, list) or not listed:
         raise ProblemError("applications", f"{abbreviate(listed)} is not a list of applications")
