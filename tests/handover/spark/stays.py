@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.handover.spark.expected import Expected, Result
 from tests.handover.spark.handing import ALL_MS, PATIENCE_S, Pace, written
 
+from elastream.atomic_io import write_text
 from elastream.handover.folders import given, taken
+from elastream.handover.model import Start
 from elastream.handover.offering import OfferedQuery, offer, take
+from elastream.handover.spark.sources import files_since
 from elastream.handover.spark.target_stream import TargetStream
 from elastream.handover.spark.windowed import WindowedQuery
-from elastream.model.errors import SparkError
+from elastream_lab.applications.readings.source import Readings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_NOT_CONNECTED = "Python worker failed to connect back"
+
+class FilePace(Pace):
+    """Writes the readings that are due as files: a busy machine may keep Python workers away."""
+
+    def __init__(self, folder: Path, made: Readings, step_ms: int) -> None:
+        self._made, self._folder, self._written = made, folder / "rows", 0
+        self._folder.mkdir()
+        super().__init__(folder, step_ms)
+
+    def go(self, by_ms: int) -> None:
+        super().go(by_ms)
+        due = self._made.all()[self._written : self._made.due_by(self.now_ms)]
+        names = ("position", "at_ms", "place", "measure")
+        lines = [json.dumps(dict(zip(names, reading, strict=True))) + "\n" for reading in due]
+        if lines:
+            write_text(self._folder / f"{self._written}.json", "".join(lines))
+        self._written += len(due)
+
+    def inputs(self, spark: SparkSession, start: Start) -> tuple[DataFrame, ...]:
+        schema = "position BIGINT, at_ms BIGINT, place STRING, measure BIGINT"
+        files = files_since(spark.readStream.schema(schema).json(str(self._folder)), start)
+        return (files.selectExpr("position", "timestamp_millis(at_ms) AS at", "place", "measure"),)
 
 
 class Stays:
     """A query that one place offers and the next ones take, each for a while."""
 
-    def __init__(self, spark: SparkSession, query: WindowedQuery, folder: Path, pace: Pace) -> None:
-        self._spark, self._query, self._folder, self._pace = spark, query, folder, pace
+    def __init__(
+        self, spark: SparkSession, query: WindowedQuery, folder: Path, pace: FilePace
+    ) -> None:
+        self._spark, self._folder, self._pace = spark, folder, pace
+        self._query = replace(query, inputs=pace.inputs)
         self.lines: list[str] = []
         self.offered: list[OfferedQuery] = []
 
@@ -61,8 +89,8 @@ class Stays:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, self.lines
-            for number in range(-len(self.offered[-2:]), 0):
-                self._expect_alive(number)
+            for each in self.offered[-2:]:
+                each.wait(0)  # raises what has failed
             self._follow()
             time.sleep(0.1)
 
@@ -85,32 +113,12 @@ class Stays:
     def _restart(self) -> None:
         """Stop and continue the two that take part, as if their drivers had been restarted."""
         for number in (-1, -2):
-            self.offered[number].stop()
-            self._continue(number)
-
-    def _expect_alive(self, number: int) -> None:
-        """Raise what has failed, except that a busy machine kept a Python worker from Spark."""
-        try:
-            self.offered[number].wait(0)
-        except SparkError as error:
-            if _NOT_CONNECTED not in str(error):
-                raise
-            self._continue(number)
-
-    def _continue(self, number: int) -> None:
-        stopped = self.offered[number]
-        again = partial(
-            offer, address=stopped.address, spark=self._spark, patience_s=120,
-            on_event=self.lines.append,
-        )  # fmt: skip
-        if taken(stopped.folder).read() is not None or number == -len(self.offered):
-            self.offered[number] = again(self._query, stopped.folder)
-            return
-        origin = self.offered[number - 1]
-        self.offered[number] = take(
-            self._query, origin.address, origin.token_file, stopped.folder,
-            spark=self._spark, patience_s=120, on_event=self.lines.append,
-        )  # fmt: skip
+            stopped = self.offered[number]
+            stopped.stop()
+            self.offered[number] = offer(
+                self._query, stopped.folder, spark=self._spark, address=stopped.address,
+                patience_s=120, on_event=self.lines.append,
+            )  # fmt: skip
 
     def _follow(self) -> None:
         """Let time go on with the batches of the origin, and of a target that looks for rows."""

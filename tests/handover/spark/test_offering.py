@@ -11,7 +11,7 @@ import pytest
 from tests.handover.spark.expected import row_windows, sums
 from tests.handover.spark.grouped_sums import grouped_sums
 from tests.handover.spark.handing import START_MS, Pace
-from tests.handover.spark.stays import Stays, is_over
+from tests.handover.spark.stays import FilePace, Stays, is_over
 
 from elastream.handover.model import Start
 from elastream.handover.offering import offer, take
@@ -31,7 +31,8 @@ def readings(folder: Path, rows: int = 2500) -> Readings:
 def test_a_query_goes_there_and_back_and_on_while_another_stays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    made, pace = readings(tmp_path), Pace(tmp_path)
+    made = readings(tmp_path)
+    pace = FilePace(tmp_path, made, step_ms=1000)
     going = Stays(spark, grouped_sums(made, length_ms=2000, slide_ms=1000), tmp_path / "one", pace)
     other = replace(grouped_sums(made, length_ms=500, slide_ms=500).shape, name="others")
     stays = replace(grouped_sums(made, length_ms=500, slide_ms=500), shape=other)
@@ -60,7 +61,8 @@ def test_a_query_goes_there_and_back_and_on_while_another_stays(
 @pytest.mark.slow
 def test_windows_of_rows_go_there_and_back_and_on(spark: SparkSession, tmp_path: Path) -> None:
     made = readings(tmp_path)
-    going = Stays(spark, row_sums(made, length=5, slide=2), tmp_path / "one", Pace(tmp_path))
+    pace = FilePace(tmp_path, made, step_ms=1000)
+    going = Stays(spark, row_sums(made, length=5, slide=2), tmp_path / "one", pace)
     try:
         going.begin("A")
         going.go_to("B", restart=True)
