@@ -334,4 +334,6 @@ def _start(query: WindowedQuery, stream: OriginStream, session: SparkSession) ->
 
 
 def _has_begun_here(place: _Place) -> bool:
-    return (place.folder / "produced.json").exists() and place.taken.read() is None
+    """Return whether the folder's checkpoint began with the first row, not with a handover."""
+    checkpoint, start = place.folder / "checkpoint", place.folder / "start.json"
+    return checkpoint.exists() and not start.exists() and place.taken.read() is None

@@ -39,7 +39,7 @@ def sums(made: Readings, length: int, slide: int) -> Expected:
         Counter(
             (start, place, len(measures), sum(measures))
             for (start, place), measures in groups.items()
-            if start + length <= closed
+            if start + max(length, slide) <= closed
         )
     )
 

@@ -24,11 +24,15 @@ def grouped_sums(
     def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
         from pyspark.sql import functions as f
 
+        rows = inputs[0]
         spans = f.window("at", f"{length_ms} milliseconds", f"{slide_ms} milliseconds")
+        if slide_ms > length_ms:  # Spark has none with gaps between them: leave the gaps out
+            rows = rows.where(f.unix_millis("at") % slide_ms < length_ms)
+            spans = f.window("at", f"{slide_ms} milliseconds")
         sums = [f.count(f.lit(1)).alias("rows"), f.sum("measure").alias("total")]
         if utmost:
             sums.append(f.max("measure").alias("utmost"))
-        grouped = inputs[0].groupBy(spans.alias("span"), "place").agg(*sums)
+        grouped = rows.groupBy(spans.alias("span"), "place").agg(*sums)
         start = f.unix_millis("span.start").alias(COORDINATE)
         return grouped.select(start, *grouped.drop("span").columns)
 

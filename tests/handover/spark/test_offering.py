@@ -28,34 +28,44 @@ def readings(folder: Path, rows: int = 2500) -> Readings:
     return Readings(START_MS, rows, gap_ms=40, places=4, clock=str(folder / "clock"))
 
 
-def test_a_query_goes_there_and_back_and_on_while_another_stays(
+def test_a_query_goes_there_and_back_and_on_and_another_of_the_session_elsewhere(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     made = readings(tmp_path)
     pace = FilePace(tmp_path, made, step_ms=1000)
     going = Stays(spark, grouped_sums(made, length_ms=2000, slide_ms=1000), tmp_path / "one", pace)
-    other = replace(grouped_sums(made, length_ms=500, slide_ms=500).shape, name="others")
-    stays = replace(grouped_sums(made, length_ms=500, slide_ms=500), shape=other)
-    staying = Stays(spark, stays, tmp_path / "two", pace)
+    gaps = grouped_sums(made, length_ms=500, slide_ms=1500)
+    gaps = replace(gaps, shape=replace(gaps.shape, name="with gaps"))
+    other = Stays(spark, gaps, tmp_path / "two", pace)
     try:
-        staying.begin("A")
+        other.begin("A")
         going.begin("A")
-        assert going.offered[0].address != staying.offered[0].address
+        assert going.offered[0].address != other.offered[0].address
         going.go_to("B")
+        other.go_to("B")
         going.go_to("A", restart=True)
         assert (tmp_path / "one" / "A" / "stays" / "1" / "record.json").exists()
         going.go_to("C")
         assert is_over(tmp_path / "one" / "A")
         going.check_whole(sums(made, 2000, 1000))
-        staying.check_whole(sums(made, 500, 500))
-        with pytest.raises(ProblemError, match="was not taken over"):
-            take(
-                stays, going.offered[0].address, tmp_path / "two/A/token", tmp_path / "two/A",
-                spark=spark,
-            )  # fmt: skip
+        other.check_whole(sums(made, 500, 1500))
     finally:
         going.close()
-        staying.close()
+        other.close()
+
+
+def test_a_folder_in_which_a_query_began_takes_none_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = readings(tmp_path)
+    query = replace(
+        grouped_sums(made, length_ms=500, slide_ms=500),
+        inputs=FilePace(tmp_path, made, step_ms=1000).inputs,
+    )
+    offered = offer(query, tmp_path / "A", spark=spark)
+    offered.stop()
+    with pytest.raises(ProblemError, match="was not taken over; give another folder"):
+        take(query, offered.address, offered.token_file, tmp_path / "A", spark=spark)
 
 
 @pytest.mark.slow

@@ -55,9 +55,6 @@ class WindowedQuery:
 
     def __post_init__(self) -> None:
         window = self.shape.window
-        if window.kind == "time" and window.slide > window.length:
-            why = f"{window.slide} is above the length, {window.length}; Spark has no such windows"
-            raise ProblemError("window.slide", why)
         if window.kind == "rows" and self.rows is None:
             why = "of rows needs rows=RowWindows(...), which says what is made of a window"
             raise ProblemError("window", why)
@@ -126,10 +123,12 @@ class WindowedQuery:
     def settled_ms(self) -> int:
         """How far the watermark must be past a window's start for it to be written.
 
-        Spark delays the watermark of what follows an operator, by a join's range at most.
+        Spark delays the watermark of what follows an operator, by a join's range at most. A window
+        with a gap behind it is one of Spark's up to the next.
         """
+        window = self.shape.window
         lengths = (int(each.window.length) + 1 for each in self.before)
-        return int(self.shape.window.length) + sum(lengths) + 1
+        return int(max(window.length, window.slide)) + sum(lengths) + 1
 
 
 class WindowedStream:
