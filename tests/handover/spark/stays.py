@@ -49,7 +49,10 @@ class FilePace(Pace):
 
 
 class Stays:
-    """A query that one place offers and the next ones take, each for a while."""
+    """A query that one place offers and the next ones take, each for a while.
+
+    Each has a session of its own: two queries of one session cannot have the same name.
+    """
 
     def __init__(
         self, spark: SparkSession, query: WindowedQuery, folder: Path, pace: FilePace
@@ -62,7 +65,7 @@ class Stays:
     def begin(self, place: str) -> None:
         self.offered.append(
             offer(
-                self._query, self._folder / place, spark=self._spark, patience_s=120,
+                self._query, self._folder / place, spark=self._spark.newSession(), patience_s=120,
                 on_event=self.lines.append,
             )
         )  # fmt: skip
@@ -74,7 +77,7 @@ class Stays:
         self.offered.append(
             take(
                 self._query, origin.address, origin.token_file, self._folder / place,
-                spark=self._spark, patience_s=120, on_event=self.lines.append,
+                spark=self._spark.newSession(), patience_s=120, on_event=self.lines.append,
             )
         )  # fmt: skip
         target = self.offered[-1]
@@ -116,7 +119,7 @@ class Stays:
             stopped = self.offered[number]
             stopped.stop()
             self.offered[number] = offer(
-                self._query, stopped.folder, spark=self._spark, address=stopped.address,
+                self._query, stopped.folder, spark=self._spark.newSession(), address=stopped.address,
                 patience_s=120, on_event=self.lines.append,
             )  # fmt: skip
 
