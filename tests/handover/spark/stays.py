@@ -119,8 +119,8 @@ class Stays:
             stopped = self.offered[number]
             stopped.stop()
             self.offered[number] = offer(
-                self._query, stopped.folder, spark=self._spark.newSession(), address=stopped.address,
-                patience_s=120, on_event=self.lines.append,
+                self._query, stopped.folder, spark=self._spark.newSession(),
+                address=stopped.address, patience_s=120, on_event=self.lines.append,
             )  # fmt: skip
 
     def _follow(self) -> None:
