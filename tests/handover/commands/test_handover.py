@@ -55,7 +55,9 @@ def test_what_is_wrong_is_said_before_anything_starts(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("side", [["serve", SUMS], ["join", SUMS, "here:1", "--token-file", "t"]])
+@pytest.mark.parametrize(
+    "side", [["serve", SUMS], ["join", SUMS, "127.0.0.1:1", "--token-file", "t"]]
+)
 def test_a_folder_that_is_a_file_is_one_line(
     side: list[str],
     tmp_path: Path,
