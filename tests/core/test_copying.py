@@ -84,11 +84,15 @@ def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing(
     assert wanted.items() <= run.cluster.where().items()
     (decisions,) = (d for d in run.decisions if d.kind == "copy")
     assert decisions.reason.startswith("the state of 3 of 3 tasks is ahead of it")
-    assert decisions.figures["bytes_ahead"] == 6 * MIB
+    assert decisions.reason.endswith(", 6 MB from executors")
+    assert decisions.figures["bytes_ahead"] == decisions.figures["bytes_from_executors"] == 6 * MIB
+    assert decisions.figures["bytes_from_storage"] == 0
     run.judged()
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == done.figures["tasks_moved"] == 3
     assert done.figures["state_bytes_ahead"] == done.figures["state_bytes_moved"] == 6 * MIB
+    assert done.figures["bytes_from_executors"] == 6 * MIB
+    assert done.figures["bytes_from_storage"] == 0
 
 
 def test_a_batch_with_copies_ahead_takes_no_longer_than_one_before() -> None:

@@ -90,6 +90,7 @@ def test_a_wrong_setting_is_refused_by_name(field: str, settings: dict[str, Any]
         (Timeouts, "timeouts.idle_s", {"idle_s": -1}),
         (Timeouts, "timeouts.smoothing_s", {"smoothing_s": 0}),
         (Movement, "movement.copy_bytes", {"copy_bytes": 0}),
+        (Movement, "movement.copy_source", {"copy_source": "elsewhere"}),
         (Movement, "movement.copy_least_bytes", {"copy_least_bytes": -1}),
         (Timeouts, "timeouts.copy_s", {"copy_s": "long"}),
     ],

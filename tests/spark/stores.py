@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from elastream.spark.internals.variants import STATE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Store", "Stores"]
+__all__ = ["Offer", "Store", "Stores"]
 
 RETAINED: Final = 2
 STREAMING: Final = "spark.sql.streaming"
@@ -29,6 +30,8 @@ SETTINGS: Final = {
 }
 RUN: Final = "00000000-0000-0000-0000-000000000001"
 DEFAULT: Final = "default"
+KEY: Final = f"{RUN}/0/0/{DEFAULT}"
+"""What keepers call the store."""
 
 
 class Stores:
@@ -170,6 +173,22 @@ class Store:
         """Come to a version as a copy does."""
         self._stores.call(self.provider, "follow", version, self._stores.ids[version])
 
+    def offer(self, *, old: int = 0) -> Offer:
+        """Offer its state to others, as an executor that owns it does."""
+        return Offer(self._stores, self.provider, old)
+
+    def arrive(self, offer: Offer) -> None:
+        """Fetch what is offered and open it, as a copy does."""
+        arrival = offer.arrival(Path(self.provider.rocksDB().localRootDir().getPath()))
+        self._stores.call(arrival, "fetch", offer.keeper, KEY)
+        self._stores.call(self.provider, "arrive", arrival)
+        self._stores.call(arrival, "drop")
+
+    def local_files(self) -> set[str]:
+        """Return the folders and files that it has on the local disk, but for RocksDB's own."""
+        root = Path(self.provider.rocksDB().localRootDir().getPath())
+        return {path.name for path in root.iterdir()}
+
     def has_block_cache(self) -> bool:
         """Return whether it holds RocksDB's cache of blocks, which is native memory."""
         cache = self.provider.rocksDB().getWriteBufferManagerAndCache()._2()
@@ -227,6 +246,85 @@ class Store:
         methods = self.provider.getClass().getMethods()
         (parameters,) = {m.getParameterCount() for m in methods if m.getName() == "getStore"}
         return self.provider.getStore(version, unique, *[False] * (parameters - 2))
+
+
+class Offer:
+    """What an executor, here the driver, offers of the state of a store."""
+
+    def __init__(self, stores: Stores, provider: Any, old: int) -> None:
+        self._stores = stores
+        internals, run = stores._internals, RUN
+        self.name = f"elastream_{uuid.uuid4()}"
+        names = _generated(internals, "Names")
+        env = _static(stores, names, "sparkEnv")
+        references = stores._java("driver", str(uuid.uuid4()), "localhost", 0, 3_600_000)
+        self.keeper = _made(stores, "Keeper", env, references)
+        committed = stores.jvm.java.util.HashMap()
+        committed.put(run, old - 1)
+        self._set(committed=committed, kept=stores.jvm.java.util.HashSet([KEY]))
+        loaded = _static(stores, names, "loadedProviders")
+        loaded.put(stores.id, provider)
+        try:
+            self._offer = _made(stores, "Offer", KEY, self.name)
+            stores.call(self._offer, "make", self.keeper)
+        finally:
+            loaded.remove(stores.id)
+        manager = _static(stores, _generated(internals, "Blocks"), "manager")
+        self._blocks = manager.diskBlockManager()
+        self._address = (manager.blockManagerId().host(), manager.blockManagerId().port())
+
+    def __getattr__(self, name: str) -> Any:
+        field = self._offer.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        return field.get(self._offer)
+
+    def arrival(self, folder: Path) -> Any:
+        """Return what fetches it."""
+        address = json.dumps([self.name, *self._address, "driver", self.version, self.id])
+        source = self._stores.jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(address)
+        sources = self._stores.jvm.java.util.HashMap()
+        sources.put(KEY, source)
+        self._set(sources=sources)
+        into = self._stores.jvm.java.io.File(str(folder / "arriving"))
+        return _made(self._stores, "Arrival", source, into)
+
+    def blocks(self) -> int:
+        """Return how many files the block manager has of it."""
+        found = self._blocks.getAllFiles().iterator()
+        count = 0
+        while found.hasNext():
+            count += self.name in found.next().getName()
+        return count
+
+    def drop(self) -> None:
+        """Take it back."""
+        self._stores.call(self._offer, "drop")
+
+    def unwanted(self) -> None:
+        """Let nobody want it any more."""
+        self._set(sources=self._stores.jvm.java.util.HashMap())
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            field = self.keeper.getClass().getDeclaredField(name)
+            field.setAccessible(True)
+            field.set(self.keeper, value)
+
+
+def _static(stores: Stores, declaring: Any, name: str) -> Any:
+    (method,) = (
+        each
+        for each in declaring.getDeclaredMethods()
+        if each.getName() == name and each.getParameterCount() == 0
+    )
+    method.setAccessible(True)
+    return method.invoke(None, stores._java())
+
+
+def _made(stores: Stores, name: str, *arguments: Any) -> Any:
+    (constructor,) = _generated(stores._internals, name).getDeclaredConstructors()
+    constructor.setAccessible(True)
+    return constructor.newInstance(stores._java(*arguments))
 
 
 _COMPILED: Final[dict[str, Any]] = {}

@@ -32,7 +32,8 @@ class Host:
         self.mailbox = str(uuid.uuid4())
         self._inbox = self._mail("to driver")
         nothing = self._internals.seq(())
-        word = '{"number": 0, "alert": true, "committed": {}, "keep": [], "take": []}'
+        word = '{"number": 0, "alert": true, "committed": {}, "keep": [], "take": [], '
+        word += '"sources": {}, "offers": {}}'
         self._internals.coordinator.reportActiveInstance(self._inbox, word, "driver", nothing)
 
     def deliver(self, *keys: str, classes: int = 0, lease_ms: int = LEASE_MS) -> None:

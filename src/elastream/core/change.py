@@ -21,6 +21,10 @@ class Progress:
     tasks_ahead: int = 0
     """How many of them had been copied ahead, and loaded nothing."""
     bytes_ahead: int = 0
+    copied_from_storage: int = 0
+    """Bytes that were loaded from the checkpoint for copies, also for some that were not used."""
+    copied_from_executors: int = 0
+    """Bytes that came for copies from the executors that own the state."""
     batches: int = 0
     """Batches of the queries that move, from the first move on."""
     worst_ms: Mapping[str, float] = field(default_factory=dict)

@@ -413,7 +413,8 @@ class Controller:
                 return route(order)
             case Copy(wanted=wanted, soon=soon):
                 copies = _present(runtime.copies, "copy state")
-                return copies.copy(wanted, soon=soon, ticket=ticket)
+                source = self._policy.movement.copy_source
+                return copies.copy(wanted, soon=soon, source=source, ticket=ticket)
             case Place(query=query, wanted=wanted, lost=lost):
                 return runtime.placement.place(query, wanted, lost=lost, ticket=ticket)
             case Ask(question=Think(work=work)):

@@ -297,6 +297,7 @@ class Copy:
 
     ticket: int
     wanted: Mapping[TaskId, str]
+    """In the order in which they shall travel."""
     soon: bool = True
     """Whether tasks will move to them soon."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from math import ceil
+from typing import Literal, get_args
 
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
@@ -25,6 +26,10 @@ Planner = str | MadePlanner
 ``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
 ``free-ahead`` and ``transition``: any, or consecutive, tasks, chosen with the changes to come in
 view, as learnt from past ones; free-step, or single-step, while too little is known."""
+
+
+CopySource = Literal["faster", "executor", "storage"]
+"""Where copies of state come from: the storage of the checkpoint, or the executor that owns it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,10 @@ class Movement:
     copy_bytes: int = 4 << 30
     """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
     need as much room on the disks of the executors that they are brought to."""
+    copy_source: CopySource = "faster"
+    """Where copies come from. ``faster``: from the executor that owns the state, unless storage was
+    measured to be quicker. ``executor``: from there. ``storage``: from the checkpoint. State that
+    its owner cannot send comes from the checkpoint in any case."""
     standby_bytes: int = 1 << 30
     """Most state that has a standby copy; tasks with much of it come first."""
     warm_up: bool = True
@@ -66,6 +75,10 @@ class Movement:
             count(f"movement.{name}", getattr(self, name), least=1)
         for name in ("copy_least_bytes", "settle_batches", "replans"):
             count(f"movement.{name}", getattr(self, name))
+        if self.copy_source not in get_args(CopySource):
+            known = ", ".join(get_args(CopySource))
+            wrong = f"{abbreviate(self.copy_source)} is not one; use {known}"
+            raise ProblemError("movement.copy_source", wrong)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from elastream.core.events import Fact
 from elastream.core.learning import Learnt, Lesson
+from elastream.core.policy import CopySource as CopySource
 from elastream.core.ticket import Ticket as Ticket
 from elastream.model.observation import Executor, TaskId
 
@@ -74,10 +75,19 @@ class Copied:
 
     tasks: frozenset[TaskId] = frozenset()
     """Those whose state is where it was asked for, whole."""
-    bytes: int = 0
-    """What was loaded for it."""
+    bytes_from_storage: int = 0
+    """What was loaded from the checkpoint for it."""
+    bytes_from_executors: int = 0
+    """What came from the executors that own the state."""
     why: str | None = None
     """Why the state of a task is not; ``None`` where that of all is."""
+    choice: str = ""
+    """Why the bytes came from where they came from; empty where there is nothing to say."""
+
+    @property
+    def bytes(self) -> int:
+        """What came from wherever it was."""
+        return self.bytes_from_storage + self.bytes_from_executors
 
 
 class StateCopies(Protocol):
@@ -86,11 +96,19 @@ class StateCopies(Protocol):
     A copy follows every batch that commits. A task that is placed on its executor takes it over.
     """
 
-    def copy(self, wanted: Mapping[TaskId, str], *, soon: bool, ticket: Ticket) -> Copied:
+    def copy(
+        self,
+        wanted: Mapping[TaskId, str],
+        *,
+        soon: bool,
+        source: CopySource = "faster",
+        ticket: Ticket,
+    ) -> Copied:
         """Copy the state of these tasks to these executors, and drop all other copies.
 
-        Returns when each is there, or known not to come. ``soon``: whether tasks will move to
-        them soon, so that it matters how quickly they are taken over.
+        They travel in this order, as far as executors are free. Returns when each is there, or
+        known not to come. ``soon``: whether tasks will move to them soon, so that it matters how
+        quickly they are taken over.
         """
 
     def drop(self) -> None:

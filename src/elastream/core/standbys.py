@@ -113,7 +113,13 @@ def on_copies_result(state: LoopState, result: object) -> Transition:
     reason = f"{there} of {pluralize(wanted, 'task')} have a copy that follows, in {took_s:.0f} s"
     if result.why is not None:
         reason += f"; not all: {result.why}"
-    figures = {"tasks": wanted, "tasks_ahead": there, "bytes_ahead": result.bytes}
+    figures = {
+        "tasks": wanted,
+        "tasks_ahead": there,
+        "bytes_ahead": result.bytes,
+        "bytes_from_storage": result.bytes_from_storage,
+        "bytes_from_executors": result.bytes_from_executors,
+    }
     log = note(state, "standby", reason, figures=figures)
     if wanted and not there:
         state = replace(state, standbys=replace(standbys, failed_ms=state.now_ms))

@@ -77,6 +77,10 @@ class MoveCounts:
     tasks_ahead: Number = 0
     """Of the tasks, those whose state had travelled before them."""
     state_bytes_ahead: Number = 0
+    bytes_from_storage: Number = 0
+    """Loaded from the checkpoint for copies."""
+    bytes_from_executors: Number = 0
+    """Sent for copies by the executors that owned the state."""
     planned_bytes: Number = 0
     """By the plans, also those that were abandoned."""
     lower_bound_bytes: Number = 0
@@ -216,6 +220,8 @@ def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Any]) ->
         state_bytes=before.state_bytes + figures.get("state_bytes_moved", 0),
         tasks_ahead=before.tasks_ahead + figures.get("tasks_ahead", 0),
         state_bytes_ahead=before.state_bytes_ahead + figures.get("state_bytes_ahead", 0),
+        bytes_from_storage=before.bytes_from_storage + figures.get("bytes_from_storage", 0),
+        bytes_from_executors=before.bytes_from_executors + figures.get("bytes_from_executors", 0),
     )
     queries = dict(counted.queries)
     predicted = figures.get("predicted_batch_ms", {})

@@ -291,6 +291,8 @@ def _of_changes(counted: Counted, view: View) -> Iterator[Metric]:
         ("moved_bytes", "State moved.", "state_bytes"),
         ("moved_ahead_partitions", "Of those moved, how many loaded nothing.", "tasks_ahead"),
         ("moved_ahead_bytes", "Of what moved, what came before.", "state_bytes_ahead"),
+        ("copied_from_storage_bytes", "Loaded for copies from storage.", "bytes_from_storage"),
+        ("copied_from_executors_bytes", "Sent for copies by the owners.", "bytes_from_executors"),
         ("planned_bytes", "State that plans said would move.", "planned_bytes"),
         ("planned_lower_bound_bytes", "What no plan could go below.", "lower_bound_bytes"),
     ):

@@ -34,7 +34,7 @@ from elastream.core.events import (
     QueryLeft,
     Status,
 )
-from elastream.core.ports import Copied, Placed, Ticket
+from elastream.core.ports import Copied, CopySource, Placed, Ticket
 from elastream.model.checks import positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
@@ -157,6 +157,7 @@ class SimulatedCluster:
         wanted: Mapping[TaskId, str],
         *,
         soon: bool = True,  # noqa: ARG002 - it is at once here
+        source: CopySource = "faster",
         ticket: Ticket,
     ) -> Copied:
         """Copy the state of these tasks to these executors, where those are alive."""
@@ -168,9 +169,12 @@ class SimulatedCluster:
             for query in self.queries.values()
             for task, each in zip(query.workload.task_ids, query.workload.tasks, strict=True)
         }
-        size = sum(sizes[task] for task in self.copies)
+        owned = {task for task, owner in self.where().items() if owner in alive}
+        sent = {task for task in self.copies if task in owned and source != "storage"}
+        from_storage = sum(sizes[task] for task in self.copies if task not in sent)
         why = None if len(self.copies) == len(wanted) else "its executor was lost"
-        return Copied(frozenset(self.copies), size, why)
+        from_executors = sum(sizes[task] for task in sent)
+        return Copied(frozenset(self.copies), from_storage, from_executors, why)
 
     def drop(self) -> None:
         """Drop every copy that was not taken over."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from elastream.core.change import Change, Destination
 from elastream.core.events import (
@@ -34,7 +35,11 @@ from elastream.core.ports import Copied
 from elastream.core.standbys import still_standing
 from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import TaskId
+from elastream.model.plan import Move
 from elastream.model.words import pluralize
+
+_MOST_ORDERED: Final = 256
+"""Of more tasks the order is that of the plan: they are small, and it would take too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +95,21 @@ class Copying(Phase):
             "tasks": wanted,
             "tasks_ahead": len(ahead),
             "bytes_ahead": copied.bytes,
+            "bytes_from_storage": copied.bytes_from_storage,
+            "bytes_from_executors": copied.bytes_from_executors,
             "seconds": round(took_s, 1),
         }
-        log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
+        reason = f"{there}, in {took_s:.1f} s{_origin(copied)}{less}"
+        log = note(state, "copy", reason, figures=figures)
         target = replace(self.target, ahead=self.target.ahead | ahead)
         state = replace(state, standbys=state.standbys.joined(self.wanted, copied.tasks))
-        return state, (log,), BeginMoving(self.change, target)
+        progress = self.change.progress
+        progress = replace(
+            progress,
+            copied_from_storage=progress.copied_from_storage + copied.bytes_from_storage,
+            copied_from_executors=progress.copied_from_executors + copied.bytes_from_executors,
+        )
+        return state, (log,), BeginMoving(replace(self.change, progress=progress), target)
 
 
 def begin_copying(state: LoopState, change: Change, target: Destination) -> Turn:
@@ -124,7 +138,9 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Turn
     )
     if len(chosen) < len(large):
         target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
-    copies = {task: target.goal[task] for task in large if task in chosen}
+    first = [task for task in large if task in chosen]
+    sizes = {task: loads[task].state_bytes for task in first}
+    copies = {task: target.goal[task] for task in _in_phases(state, target.goal, sizes)}
     cancelled: tuple[Instruction, ...] = ()
     if state.standbys.ticket is not None:
         cancelled = (Cancel(state.standbys.ticket),)
@@ -157,6 +173,35 @@ def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[Ta
     return chosen
 
 
+def _in_phases(
+    state: LoopState, goal: Mapping[TaskId, str], sizes: Mapping[TaskId, float]
+) -> list[TaskId]:
+    """Return tasks in the order in which their state travels in least time (001, section 3).
+
+    No executor sends to two others at once, or receives from two.
+    """
+    from elastream.placement.transfer.transfer_phases import transfer_phases
+
+    tasks = list(sizes)
+    if len(tasks) > _MOST_ORDERED:
+        return tasks
+    numbers: dict[str, int] = {}
+    moves = [
+        Move(
+            index,
+            numbers.setdefault(state.observed.where(task) or "", len(numbers)),
+            numbers.setdefault(goal[task], len(numbers)),
+            round(sizes[task]),
+        )
+        for index, task in enumerate(tasks)
+    ]
+    parts = (
+        part for phase in transfer_phases(moves) for send in phase.transfers for part in send.parts
+    )
+    first = dict.fromkeys(tasks[part.task] for part in parts)
+    return list(first | dict.fromkeys(tasks))
+
+
 def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Destination:
     """Return a target in which these tasks move and all others stay, for the time being."""
     observed, moving = state.observed, set(tasks)
@@ -173,3 +218,13 @@ def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Des
     }
     nodes = target.nodes | frozenset(goal.values())
     return Destination(goal, order, (), nodes, target.ahead, later=target)
+
+
+def _origin(copied: Copied) -> str:
+    """Return in words where copies came from, and why; what begins a part of a sentence."""
+    if not copied.bytes:
+        return ""
+    sizes = (("executors", copied.bytes_from_executors), ("storage", copied.bytes_from_storage))
+    parts = [f"{size / 1e6:.0f} MB from {name}" for name, size in sizes if size]
+    why = f" ({copied.choice})" if copied.choice else ""
+    return f", {' and '.join(parts)}{why}"

@@ -184,6 +184,8 @@ def _figures(state: LoopState, change: Change) -> dict[str, Number]:
         "state_bytes_moved": progress.bytes_moved,
         "tasks_ahead": progress.tasks_ahead,
         "state_bytes_ahead": progress.bytes_ahead,
+        "bytes_from_storage": progress.copied_from_storage,
+        "bytes_from_executors": progress.copied_from_executors,
         "batches": progress.batches,
         "replans": change.replans,
         "seconds": round(state.passed_s(change.asked_ms), 1),

@@ -124,6 +124,8 @@ function afterwards({ outcome, change, story, decision }) {
     ["Partitions moved", String(figures.tasks_moved ?? "?")],
     ["Worst batch", against(figures.worst_batch_ms, figures.median_batch_ms_before)],
     ...(figures.state_bytes_ahead ? [["Copied ahead", bytes(figures.state_bytes_ahead)]] : []),
+    ...(figures.bytes_from_executors ? [["From executors", bytes(figures.bytes_from_executors)]] : []),
+    ...(figures.bytes_from_storage ? [["From storage", bytes(figures.bytes_from_storage)]] : []),
   ]));
   return parts;
 }

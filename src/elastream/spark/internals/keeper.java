@@ -2,8 +2,8 @@
 //
 // A task that moves finds its state on the new executor only if somebody brought it there before.
 // The driver sends an order for each state store (Delivery, a task of a few milliseconds). The
-// keeper of the executor opens a second provider of that store, loads the last committed version
-// and replays the changes of every batch that commits from then on. It does so in threads of its
+// keeper of the executor opens a second provider of that store, loads a version from storage, or as its
+// owner has it, and replays the changes of every batch that commits from then on. It does so in threads of its
 // own: no slot is held. Spark knows nothing of these providers, so that the owner of the state goes
 // on undisturbed, until the driver says that an executor shall take one over: then it is put where
 // Spark keeps its own, and reported, under the lock that every task needs to get a provider. The
@@ -11,8 +11,8 @@
 //
 // Driver and keeper talk through the map of Spark's state-store coordinator, which both can reach
 // without a task: each side writes its last word, a line of JSON, as the "host" of a store that does
-// not exist. The driver's line is a wish and not an event (which copies to keep, which to take over,
-// the last committed batch of each query), so that a line that was never read does no harm.
+// not exist. The driver's line is a wish and not an event (which copies to keep, where they come from,
+// which to take over, what to offer to others, the last committed batch of each query), so that a line that was never read does no harm.
 //
 // A copy is never wrong. It follows committed batches only. A provider that was taken over loads as
 // Spark's own does once its first task has committed. Whatever goes wrong while changes are replayed
@@ -20,17 +20,24 @@
 //
 // This text is compiled in the executor, by the compiler that Spark has for its own generated code.
 // That one knows Java without lambdas and checks no generic types; hence the casts. And of a try with
-// both catch and finally it runs the latter twice: none here has both. With this text goes what differs
-// from one Spark to the next: CopiedProvider and CopiedStore (store_*.java), and how Spark closes a
-// provider (closing_*.java). variants.py says which are whose.
+// both catch and finally it runs the latter twice: none here has both. With this text go transfer.java,
+// by which a copy comes from the executor that owns the state, and what differs from one Spark to the
+// next: CopiedProvider and CopiedStore (store_*.java), and how Spark closes a provider (closing_*.java).
+// variants.py says which are whose.
 
+import java.io.File;
 import java.io.InputStream;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -42,6 +49,8 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Predicate;
 
@@ -53,13 +62,29 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.network.buffer.ManagedBuffer;
+import org.apache.spark.network.sasl.SecretKeyHolder;
+import org.apache.spark.network.shuffle.BlockFetchingListener;
+import org.apache.spark.network.shuffle.DownloadFile;
+import org.apache.spark.network.shuffle.DownloadFileManager;
+import org.apache.spark.network.shuffle.ExternalBlockStoreClient;
+import org.apache.spark.network.shuffle.SimpleDownloadFile;
+import org.apache.spark.network.util.TransportConf;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.BufferedRowIterator;
+import org.apache.spark.sql.execution.streaming.state.ColumnFamilyInfo;
 import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.LineageItem;
 import org.apache.spark.sql.execution.streaming.state.RocksDB;
+import org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata;
+import org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata$;
 import org.apache.spark.sql.execution.streaming.state.RocksDBConf;
+import org.apache.spark.sql.execution.streaming.state.RocksDBFileManager;
+import org.apache.spark.sql.execution.streaming.state.RocksDBFileMapping;
+import org.apache.spark.sql.execution.streaming.state.RocksDBImmutableFile;
+import org.apache.spark.sql.execution.streaming.state.RocksDBImmutableFile$;
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.RocksDBVersionSnapshotInfo;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStore$;
 import org.apache.spark.sql.execution.streaming.state.StateStoreChangelogReader;
@@ -68,8 +93,11 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.storage.StorageLevel;
+import org.apache.spark.storage.TestBlockId;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.SerializableConfiguration;
+import org.apache.spark.util.io.ChunkedByteBuffer;
 
 public Object generate(Object[] references) { return new Delivery(references); }
 
@@ -142,10 +170,13 @@ static final class Keeper extends Thread implements Predicate {
   private volatile long read = -1;  // the number of the last word read
   private volatile Set kept = new HashSet();
   private volatile Set taken = new HashSet();
+  private volatile Map sources = new HashMap();  // by key, where its copy comes from
+  private volatile Map offered = new HashMap();  // by key, the name of the offer to others
   private volatile Map committed = new HashMap();  // the last committed batch of each run
   private volatile long heardNs = System.nanoTime();
   private String lastHeard = "";
   private String lastTold = "";
+  private final Offers offers;
 
   public Keeper(Object env, Object[] references) throws Exception {
     super(name(references));
@@ -158,6 +189,7 @@ static final class Keeper extends Thread implements Predicate {
     leaseNs = ((Number) references[4]).longValue() * 1000000;
     inbox = Names.mail(mailbox, "to " + executor);
     outbox = Names.mail(mailbox, "from " + executor);
+    offers = new Offers(this, Names.KEEPER + " offers");
   }
 
   private static String name(Object[] references) { return Names.KEEPER + " " + references[1]; }
@@ -204,6 +236,7 @@ static final class Keeper extends Thread implements Predicate {
     start();
     try {
       mail.start();
+      offers.start();
     } catch (Error error) {  // no thread is to be had
       end();
       throw error;
@@ -258,6 +291,8 @@ static final class Keeper extends Thread implements Predicate {
     committed = batches;
     kept = strings(Names.at(word, "keep"));
     taken = strings(Names.at(word, "take"));
+    sources = byKey(Names.at(word, "sources"));
+    offered = byKey(Names.at(word, "offers"));
     alert = Names.at(word, "alert").asBoolean();
     read = Names.at(word, "number").asLong();
     lastHeard = location;
@@ -268,6 +303,36 @@ static final class Keeper extends Thread implements Predicate {
     Set found = new HashSet();
     for (int i = 0; i < list.size(); i++) found.add(Names.at(list, i).asText());
     return found;
+  }
+
+  private static Map byKey(JsonNode object) {
+    Map found = new HashMap();
+    Iterator all = object.fields();
+    while (all.hasNext()) {
+      Map.Entry one = (Map.Entry) all.next();
+      JsonNode value = (JsonNode) one.getValue();
+      found.put(one.getKey(), value.isTextual() ? (Object) value.asText() : value);
+    }
+    return found;
+  }
+
+  boolean hasEnded() { return ended; }
+
+  // By key, the name of the offer of a store that others fetch.
+  Map offered() { return offered; }
+
+  // Where a copy comes from: null where that is not known yet, an empty list for storage.
+  JsonNode source(String key) { return (JsonNode) sources.get(key); }
+
+  // Whether a copy is still wanted, from there.
+  boolean wants(String key, JsonNode source) {
+    return !ended && kept.contains(key) && source.equals(sources.get(key));
+  }
+
+  // The version of a store that its last committed batch left; 0 where that is not known.
+  long committedVersion(String key) {
+    Number batch = (Number) committed.get(key.substring(0, key.indexOf('/')));
+    return batch == null ? 0 : batch.longValue() + 1;
   }
 
   private void takeOver() {
@@ -300,8 +365,10 @@ static final class Keeper extends Thread implements Predicate {
     for (int i = 0; i < all.size(); i++) {
       Copy copy = (Copy) all.get(i);
       ArrayNode one = told.putArray(copy.key);
-      one.add(copy.state).add(copy.version).add(copy.bytes).add(copy.why);
+      one.add(copy.state).add(copy.version).add(copy.bytes).add(copy.sent).add(copy.tookMs);
+      one.add(copy.why).add(copy.notSent);
     }
+    offers.tell(word.putObject("offers"));
     return word.toString();
   }
 
@@ -352,9 +419,8 @@ static final class Keeper extends Thread implements Predicate {
     Long batch = (Long) committed.get(copy.run);
     if (batch != null) {
       boolean opens = copy.version < 0;
-      long began = System.nanoTime();
-      copy.follow(batch.longValue());
-      if (opens) Thread.sleep(Math.min(LONGEST_REST_MS, REST * (System.nanoTime() - began) / 1000000));
+      copy.follow(batch.longValue(), this);
+      if (opens) Thread.sleep(Math.min(LONGEST_REST_MS, REST * copy.openedMs));
     }
   }
 
@@ -377,8 +443,8 @@ static final class Keeper extends Thread implements Predicate {
 
 // A second provider of one state store. An order for it holds: its key, the store's id, the Hadoop
 // configuration (broadcast), key and value schema, the encoder of keys, whether there are column
-// families, the store's configuration, whether keys have many values, the schemas (an option), and
-// which of the checkpoint ids of its partition is its own.
+// families, the store's configuration, whether keys have many values, the schemas (an option), which of
+// the checkpoint ids of its partition is its own, and whether the driver will say where it comes from.
 static final class Copy {
   volatile long number;  // of the driver's word with which it was ordered last
   final String key;
@@ -387,13 +453,21 @@ static final class Copy {
   private final StateStoreProviderId id;
   private final ReentrantLock lock = new ReentrantLock();
   private static final int MOST_FAILURES = 3;
+  private static final long SOURCE_MS = 60000;  // so long the driver's choice is awaited
   private CopiedProvider provider = null;
+  private boolean chosen = false;  // where it comes from is known: from storage, or it has arrived
+  private Arrival arrival = null;
+  private final long orderedNs = System.nanoTime();
   private int failures = 0;
   private long notBeforeNs = System.nanoTime();
   volatile String state = "waiting";
   volatile long version = -1;
-  volatile long bytes = 0;
+  volatile long bytes = 0;  // loaded from storage
+  volatile long sent = 0;  // fetched from its owner
+  volatile long tookMs = 0;  // for either, and opening it
+  volatile long openedMs = 0;  // of these, opening it, or loading it from storage
   volatile String why = "";
+  volatile String notSent = "";  // why it did not come from its owner
 
   public Copy(long word, Object[] given) {
     number = word;
@@ -406,22 +480,74 @@ static final class Copy {
   boolean gone() { return state.equals("failed") || state.equals("taken") || state.equals("held"); }
 
   // Come to the version that a committed batch left; open the provider first where there is none.
-  void follow(long batch) {
+  void follow(long batch, Keeper keeper) {
+    openedMs = 0;
     if (gone() || batch + 1 <= version || System.nanoTime() < notBeforeNs) return;
     lock.lock();
     try {
-      if (!gone()) come(batch);
+      if (!gone() && comes(batch, keeper)) come(batch);
     } finally {
       lock.unlock();
     }
   }
 
+  // Fetch the state from its owner, if it shall come from there. Return whether it can be opened: what
+  // has come may be ahead of the last committed batch.
+  private boolean comes(long batch, Keeper keeper) {
+    if (!chosen) {
+      JsonNode source = keeper.source(key);
+      if (!((Boolean) order[11]).booleanValue()) {
+        chosen = true;
+      } else if (source == null) {
+        if (System.nanoTime() - orderedNs < SOURCE_MS * 1000000) return false;
+        notSent("its owner offered nothing");
+      } else if (source.size() == 0) {
+        chosen = true;
+      } else {
+        fetch(source, keeper);
+      }
+    }
+    return arrival == null || arrival.version <= batch + 1;
+  }
+
+  private void fetch(JsonNode source, Keeper keeper) {
+    state = "opening";
+    long beganNs = System.nanoTime();
+    try {
+      init();
+      arrival = new Arrival(source, new File(provider.rocksDB().localRootDir(), "arriving"));
+      arrival.fetch(keeper, key);
+      sent = arrival.bytes;
+      chosen = true;
+    } catch (Throwable error) {
+      notSent(Names.told(error));
+    }
+    tookMs = (System.nanoTime() - beganNs) / 1000000;
+  }
+
+  // It is loaded from storage instead.
+  private void notSent(String reason) {
+    notSent = reason;
+    chosen = true;
+    sent = 0;
+    tookMs = 0;
+    if (arrival != null) arrival.drop();
+    arrival = null;
+  }
+
   private void come(long batch) {
     try {
-      if (provider == null) open();
-      scala.Option checkpointId = checkpointId(batch);
-      provider.follow(batch + 1, checkpointId);
-      if (version < 0) bytes = provider.rocksDB().fileManager().latestLoadCheckpointMetrics().bytesCopied();
+      boolean opens = version < 0;
+      long beganNs = System.nanoTime();
+      state = opens ? "opening" : state;
+      if (provider == null) init();
+      if (arrival != null) arrive();
+      provider.follow(batch + 1, checkpointId(batch));
+      if (opens) {
+        bytes = provider.rocksDB().fileManager().latestLoadCheckpointMetrics().bytesCopied();
+        openedMs = (System.nanoTime() - beganNs) / 1000000;
+        tookMs = tookMs + openedMs;
+      }
       version = batch + 1;
       failures = 0;
       state = "ready";
@@ -430,8 +556,24 @@ static final class Copy {
     }
   }
 
-  private void open() {
-    state = "opening";
+  // Open what has come, at the version that it has. Another task of the same batch may have written
+  // that one since: what has come is nothing then.
+  private void arrive() {
+    try {
+      if (!checkpointId(arrival.version - 1).equals(arrival.checkpointId())) {
+        throw new IllegalStateException("its version was written again");
+      }
+      provider.arrive(arrival);
+      arrival.drop();
+      arrival = null;
+    } catch (Throwable error) {
+      close();
+      notSent(Names.told(error));
+      init();
+    }
+  }
+
+  private void init() {
     Object conf = ((Broadcast) order[2]).value();
     Configuration own = new Configuration(((SerializableConfiguration) conf).value());
     own.set("sql.streaming.runId", run);
@@ -513,6 +655,10 @@ static final class Copy {
   private void fail(Throwable error) {
     why = Names.told(error);
     failures = failures + 1;
+    chosen = true;  // from storage, from now on
+    arrival = null;  // its folder goes with the store
+    sent = 0;
+    tookMs = 0;
     close();
     if (failures < MOST_FAILURES) {
       version = -1;
@@ -606,23 +752,12 @@ static final class Replay {
     if (store.loadedVersion() != version) return;
     try {
       long loaded = ((Long) Names.ofStore(store, "lastSnapshotVersion")).longValue();
-      if (newestSnapshot(root, hadoop) > loaded) {
+      if (Snapshots.newest(Snapshots.listed(root, hadoop)) > loaded) {
         Names.call(Names.ofStore(store, "rocksDBFileMapping"), "clear");
       }
     } catch (Throwable error) {
       store.loadedVersion_$eq(-1L);
     }
-  }
-
-  // Snapshots are named by version, in checkpoint format 2 also by id: 12.zip, 12_<id>.zip.
-  private static long newestSnapshot(Path root, Configuration hadoop) throws Exception {
-    long newest = 0;
-    FileStatus[] files = root.getFileSystem(hadoop).listStatus(root);
-    for (int i = 0; i < files.length; i++) {
-      String name = files[i].getPath().getName();
-      if (name.endsWith(".zip")) newest = Math.max(newest, Long.parseLong(name.split("[_.]")[0]));
-    }
-    return newest;
   }
 
   private static void copyField(RocksDB store, String from, String to) throws Exception {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from elastream.spark.internals.java_text import generated_code
@@ -22,6 +22,11 @@ from elastream.spark.internals.spark_internals import ExecutorEntry, SparkIntern
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
 is as new."""
+
+
+Source = tuple[str, str, int, str, int, str] | tuple[()]
+"""An offer, as its target needs it: its name, its executor's host, port and id, its version and
+that one's checkpoint id; empty for storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,10 @@ class KeeperCommand:
     """The last committed batch of each run of a query."""
     alert: bool
     """Whether some will be taken over soon."""
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    """Where copies come from whose orders say that they wait for that, by key."""
+    offers: Mapping[str, str] = field(default_factory=dict)
+    """What it shall offer to other executors: the names of the offers, by key of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +55,31 @@ class CopyStatus:
     version: int
     """What it has come to; -1 where nothing is loaded."""
     bytes: int
-    """What was loaded to open it."""
+    """What was loaded from storage to open it."""
+    sent: int
+    """What was fetched from the executor that owns the state."""
+    took_ms: int
+    """How long that took, with opening it."""
     why: str
     """What went wrong, where something did."""
+    not_sent: str
+    """Why it did not come from the owner, where it should have."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferStatus:
+    """What became of the offer of one store."""
+
+    name: str
+    state: Literal["waiting", "offered", "refused"]
+    version: int
+    checkpoint_id: str
+    """Of that version; ``null`` in checkpoint format 1."""
+    bytes: int
+    held_ms: int
+    """For how long no task could have the store."""
+    why: str
+    """Why it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +89,7 @@ class KeeperReport:
     number: int
     """The number of the driver's message that it had read."""
     copies: Mapping[str, CopyStatus]
+    offers: Mapping[str, OfferStatus]
 
 
 class Keepers:
@@ -75,8 +107,18 @@ class Keepers:
 
     def missing_name(self) -> str | None:
         """Return a private name that this Spark lacks; ``None`` where all are there."""
-        needed = self._internals.variant.copy_methods.items()
-        missing = (missing_name(self._internals.jvm, name, methods) for name, methods in needed)
+        return self._first_missing(self._internals.variant.copy_methods)
+
+    def why_not_sent(self) -> str | None:
+        """Return why no executor can send state to another; ``None`` where they can."""
+        methods = self._internals.variant.send_methods
+        if methods is None:
+            return "this Spark loads state from storage alone"
+        missing = self._first_missing(methods)
+        return None if missing is None else f"this Spark lacks {missing}"
+
+    def _first_missing(self, methods: Mapping[str, tuple[str, ...]]) -> str | None:
+        missing = (missing_name(self._internals.jvm, *each) for each in methods.items())
         return next((each for each in missing if each is not None), None)
 
     def deliver(self, executor: ExecutorEntry, orders: Sequence[Sequence[Any]]) -> str:
@@ -109,7 +151,8 @@ class Keepers:
         text = str(found.get())
         message = json.loads(text[text.index("{") : text.rindex("}") + 1])
         copies = {key: CopyStatus(*status) for key, status in message["copies"].items()}
-        return KeeperReport(message["number"], copies)
+        offers = {key: OfferStatus(*status) for key, status in message["offers"].items()}
+        return KeeperReport(message["number"], copies, offers)
 
     def close(self) -> None:
         """Take the mailbox away: every keeper drops what it has, and ends."""

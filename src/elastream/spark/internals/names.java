@@ -77,12 +77,17 @@ static final class Names {
     return ((RocksDBStateStoreProvider) provider).rocksDB().loadedVersion();
   }
 
+  // What says who uses a provider, in Spark 4.1 and later.
+  static Object stateMachine(StateStoreProvider provider) throws Exception {
+    return call(
+      provider,
+      "org$apache$spark$sql$execution$streaming$state$RocksDBStateStoreProvider$$stateMachine");
+  }
+
   // Whether a task uses a provider, in Spark 4.1 and later.
   static boolean isAcquired(StateStoreProvider provider) throws Exception {
     if (!(provider instanceof RocksDBStateStoreProvider)) return false;
-    Object machine = call(
-      provider,
-      "org$apache$spark$sql$execution$streaming$state$RocksDBStateStoreProvider$$stateMachine");
+    Object machine = stateMachine(provider);
     Method state = machine.getClass().getDeclaredMethod("state", new Class[0]);
     state.setAccessible(true);
     return state.invoke(machine, new Object[0]).getClass().getName().endsWith("$ACQUIRED$");

@@ -29,6 +29,9 @@ static final class CopiedProvider extends RocksDBStateStoreProvider {
       store.release();
     }
   }
+
+  // The driver orders no copy from another executor: nothing here can be loaded but from storage.
+  void arrive(Arrival arrival) { throw new IllegalStateException("Spark 4.0 loads from storage alone"); }
 }
 
 static final class CopiedStore extends RocksDB {

@@ -47,11 +47,19 @@ class Variant:
     """The texts that make the keeper of copies, next to this file."""
     copy_methods: Mapping[str, tuple[str, ...]]
     """The methods that the keeper and its delivery need, public or not, by class."""
+    send_methods: Mapping[str, tuple[str, ...]] | None
+    """Those that it needs to send state to another executor; ``None`` where it cannot."""
 
 
 _DELIVERY: Final = {
     f"{STATE}.StateStoreCoordinatorRef": ("getLocation", "deactivateInstances"),
     "org.apache.spark.sql.execution.WholeStageCodegenEvaluatorFactory": ("createEvaluator",),
+}
+_BLOCKS: Final = {
+    "org.apache.spark.storage.BlockManager": ("blockTransferService", "removeBlock", "putBytes"),
+    "org.apache.spark.storage.BlockManager$TempFileBasedBlockStoreUpdater": ("save",),
+    "org.apache.spark.network.shuffle.ExternalBlockStoreClient": ("init", "fetchBlocks"),
+    "org.apache.spark.SecurityManager": ("getIOEncryptionKey", "isSslRpcEnabled"),
 }
 _ROCKSDB: Final = ("replayChangelog", "load", "loadedVersion_$eq", "lastSnapshotVersion")
 _FILES: Final = "rocksDBFileMapping"
@@ -67,13 +75,14 @@ _4_0: Final = Variant(
     join_stores=f"{STATE}.SymmetricHashJoinStateManager",
     newest_java=23,  # its Hadoop calls what Java 24 took away
     has_stateful_realtime=False,
-    keeper=("keeper.java", "names.java", "store_4_0.java", "closing_4_0.java"),
+    keeper=("keeper.java", "names.java", "transfer.java", "store_4_0.java", "closing_4_0.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release", "getAcquiredThreadInfo"),
         ROCKSDB_PROVIDER: ("rocksDB",),
         f"{STATE}.StateStore$": ("loadedProviders",),
         **_DELIVERY,
     },
+    send_methods=None,  # what reads a checkpoint cannot be given another one
 )
 _4_1: Final = replace(
     _4_0,
@@ -83,7 +92,7 @@ _4_1: Final = replace(
     file_manager=f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     join_sides=f"{_OPERATORS}.join.StreamingSymmetricHashJoinHelper",
     join_stores=f"{_OPERATORS}.join.SymmetricHashJoinStateManager",
-    keeper=("keeper.java", "names.java", "store_4_1.java", "closing_4_1.java"),
+    keeper=("keeper.java", "names.java", "transfer.java", "store_4_1.java", "closing_4_1.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "getFullLineage"),
         ROCKSDB_PROVIDER: (
@@ -94,21 +103,38 @@ _4_1: Final = replace(
         f"{STATE}.StateStore$": ("loadedProviders", "unloadedProvidersToClose"),
         **_DELIVERY,
     },
+    send_methods={
+        f"{STATE}.RocksDB": ("createFileManager", "fileChecksumThreadPoolSize"),
+        f"{STATE}.RocksDBStateMachine": ("acquireStamp", "releaseStamp"),
+        f"{STATE}.RocksDBFileManager": (
+            *("loadCheckpointFromDfs", "getLatestSnapshotVersion", "dfsFileSuffix"),
+            "getLatestSnapshotVersionAndUniqueIdFromLineage",
+        ),
+        f"{STATE}.RocksDBFileMapping": ("mapToDfsFile", "clear", "snapshotsPendingUpload"),
+        **_BLOCKS,
+    },
 )
 _4_2: Final = replace(
     _4_1,
     newest_java=None,
-    keeper=("keeper.java", "names.java", "store_4_2.java", "closing_4_1.java"),
+    keeper=("keeper.java", "names.java", "transfer.java", "store_4_2.java", "closing_4_1.java"),
     copy_methods={
         **_4_1.copy_methods,
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES_4_2, "getFullLineage"),
+    },
+    send_methods={
+        **(_4_1.send_methods or {}),
+        f"{STATE}.RocksDBFileManager": (
+            *("loadCheckpointFromDfs", "getEligibleSnapshotsForVersion", "dfsFileSuffix"),
+            "getSnapshotVersionsAndUniqueIdsFromLineage",
+        ),
     },
 )
 _4_3: Final = replace(
     _4_2,
     tells_stateful=True,
     has_stateful_realtime=True,
-    keeper=("keeper.java", "names.java", "store_4_2.java", "closing_4_3.java"),
+    keeper=("keeper.java", "names.java", "transfer.java", "store_4_2.java", "closing_4_3.java"),
     copy_methods={
         **_4_2.copy_methods,
         f"{STATE}.StateStore$": ("loadedProviders", "closeProvider"),

@@ -6,6 +6,9 @@ target (:mod:`elastream.spark.internals.keepers`) opens the store a second time,
 that commits, and hands its provider to Spark between two batches. What was not taken over, or is
 too old, is loaded as ever, so no result can be wrong.
 
+A copy comes from the executor that owns the state (:mod:`elastream.spark.steer.transfers`) or from
+the storage of the checkpoint, whichever was measured to be faster.
+
 What is wanted of an executor is written as a whole whenever it changes; its keeper does what is
 missing. A keeper may end: it receives nothing for a minute, or fails. So a copy counts as there
 only while its keeper answers and lists it. An order that got lost is delivered again; copies that
@@ -16,23 +19,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
 from elastream.core.events import BatchObserved, CopiesLost, Fact, QueryLeft, Status
-from elastream.core.ports import Copied, Ticket
+from elastream.core.ports import Copied, CopySource, Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.internals.copy_orders import OrderBook, copy_orders
-from elastream.spark.internals.keepers import CopyStatus, KeeperCommand, KeeperReport, Keepers
+from elastream.spark.internals.keepers import (
+    CopyStatus,
+    KeeperCommand,
+    KeeperReport,
+    Keepers,
+    OfferStatus,
+)
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.own_work import marked
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
 from elastream.spark.steer.slots import SlotLaw
+from elastream.spark.steer.transfers import SourceRates, Transfers
 
 _POLL_S: Final = 0.2
+_SENDING_POLL_S: Final = 0.05
+"""How often keepers are read while state goes from executor to executor."""
 _COUNT_S: Final = 1.0
 """How often executors are counted and keepers asked to report while copies are awaited."""
 _SILENT_S: Final = 15.0
@@ -108,8 +120,18 @@ class SparkStateCopies:
         """The last committed batch of each run that has copies."""
         self._books: dict[str, OrderBook] = {}
         self._missing: str | None = self._keepers.missing_name()
+        self._not_sent: str | None = self._keepers.why_not_sent()
+        self._rates = SourceRates()
+        self._transfers = Transfers()
 
-    def copy(self, wanted: Mapping[TaskId, str], *, soon: bool, ticket: Ticket) -> Copied:
+    def copy(
+        self,
+        wanted: Mapping[TaskId, str],
+        *,
+        soon: bool,
+        source: CopySource = "faster",
+        ticket: Ticket,
+    ) -> Copied:
         """Bring copies of these tasks' state to these executors, and drop all others.
 
         Returns when each is there or known not to come. Keepers look for news more often where
@@ -125,24 +147,35 @@ class SparkStateCopies:
             self._soon = soon
             ended = self._ended(before)
             known = {name: wish.stores.keys() - ended for name, wish in before.items()}
+            new = {
+                name: [key for key in wish.stores if key not in known.get(name, set())]
+                for name, wish in wishes.items()
+            }
+            self._transfers = self._sent(wishes, new, tuple(wanted), source, alive)
             self._write(before.keys() | wishes.keys())
         try:
             for name, wish in wishes.items():
                 ticket.check()
                 self._slots.require("no copies", ticket, more=1)
-                self._deliver(alive[name], wish, wish.stores.keys() - known.get(name, set()))
+                self._deliver(alive[name], wish, new[name])
                 self._delivered(name)
+            self._open_owners(wishes, alive, ticket)
             found = self._await(wishes, ticket)
         except BaseException:
             self._keep_only(known, there)
             raise
+        finally:
+            self._end_transfers()
         with self._lock:
             self._there = {
                 name: {key: task for key, (task, _) in wish.stores.items() if _is_there(found, key)}
                 for name, wish in self._wishes.items()
                 if name in wishes
             }
-        return _copied(wishes, refused, found)
+            new_keys = {key for keys in new.values() for key in keys}
+            for key in new_keys & found.keys():
+                self._rates.take_in(found[key], self._clock())
+        return _copied(wishes, refused, found, new_keys, self._choice(new_keys, source))
 
     def take(self, wanted: Mapping[TaskId, str]) -> frozenset[TaskId]:
         """Let executors take over the copies that they have of these tasks; return whose they did.
@@ -203,6 +236,65 @@ class SparkStateCopies:
             self._wishes.clear()
             self._there.clear()
             self._keepers.close()
+
+    def _sent(
+        self,
+        wishes: Mapping[str, _Wish],
+        new: Mapping[str, list[str]],
+        order: Sequence[TaskId],
+        source: CopySource,
+        alive: Mapping[str, ExecutorEntry],
+    ) -> Transfers:
+        """Return the transfers of the new copies that shall come from executors."""
+        if self._not_sent is not None or source == "storage":
+            return Transfers()
+        stores = {
+            key: (key, owner, name)
+            for name, keys in new.items()
+            for key in keys
+            if (owner := self._internals.location(wishes[name].stores[key][1].id)) is not None
+            and owner in alive
+            and owner != name
+        }
+        ranks = {task: rank for rank, task in enumerate(order)}
+        ordered = sorted(stores, key=lambda key: ranks[wishes[stores[key][2]].stores[key][0]])
+        chosen = self._rates.from_executors(ordered, source, self._clock())
+        return Transfers.between(stores[key] for key in chosen)
+
+    def _open_owners(
+        self, wishes: Mapping[str, _Wish], alive: Mapping[str, ExecutorEntry], ticket: Ticket
+    ) -> None:
+        """See to it that the executors that shall send state have a keeper."""
+        for name in sorted(self._transfers.owners - wishes.keys()):
+            ticket.check()
+            self._slots.require("no copies", ticket, more=1)
+            with self._lock:
+                self._write([name])
+            try:
+                self._send_orders(alive[name], [])
+            except SparkError as error:
+                self._transfers.all_from_storage(name, str(error))
+                with self._lock:
+                    self._write(wishes)
+            else:
+                self._delivered(name)
+
+    def _end_transfers(self) -> None:
+        """Let the owners take back what they offered."""
+        with self._lock:
+            involved = {each.owner for each in self._transfers.all}
+            involved |= {each.target for each in self._transfers.all}
+            self._transfers = Transfers(refused=self._transfers.refused)
+            self._write(involved)
+
+    def _choice(self, keys: Set[str], source: CopySource) -> str:
+        """Return in words why copies came from where they came from."""
+        refused = [why for key, why in self._transfers.refused.items() if key in keys]
+        if refused:
+            return f"{len(refused)} not from its executor: {refused[0]}"
+        if source == "faster" and self._not_sent is None:
+            return self._rates.described()
+        return ""
 
     def _alive(self) -> dict[str, ExecutorEntry]:
         return {executor.id: executor for executor in self._internals.executors()}
@@ -272,9 +364,12 @@ class SparkStateCopies:
                 _, store = wish.stores[key]
                 book = self._books.get(_run(key))
                 if book is not None:  # else the query has left meanwhile
-                    orders.append([key, store.id, *book.orders[store.operator, store.name]])
-        if not orders:
-            return
+                    order = book.orders[store.operator, store.name]
+                    orders.append([key, store.id, *order, key in self._transfers.keys])
+        if orders:
+            self._send_orders(executor, orders)
+
+    def _send_orders(self, executor: ExecutorEntry, orders: Sequence[Sequence[object]]) -> None:
         why = ""
         for _ in range(_DELIVERIES):
             with marked(self._internals.spark):
@@ -317,13 +412,33 @@ class SparkStateCopies:
                         self._write([name])
             if not pending:
                 return found | self._left(wishes)
-            ticket.wait(_POLL_S)
+            sends = self._advance_transfers(alive, found, is_due=is_due)
+            ticket.wait(_SENDING_POLL_S if sends else _POLL_S)
+
+    def _advance_transfers(
+        self, alive: Mapping[str, ExecutorEntry], found: Mapping[str, CopyStatus], *, is_due: bool
+    ) -> bool:
+        """Go on with what goes from executor to executor; return whether anything does."""
+        with self._lock:
+            transfers = self._transfers
+            changed = transfers.advance(self._clock(), alive, self._offered, found)
+            owners = transfers.owners
+            self._write(changed | (owners if is_due else frozenset()))
+        return bool(owners)
+
+    def _offered(self, executor: str) -> Mapping[str, OfferStatus]:
+        """Return what an executor offers; nothing where it has no keeper."""
+        report = self._keepers.read(executor)
+        answers = self._answers.get(executor)
+        if report is None or answers is None or answers.listed(report, self._clock()) is None:
+            return {}
+        return report.offers
 
     def _left(self, wishes: Mapping[str, _Wish]) -> dict[str, CopyStatus]:
         keys = {key for wish in wishes.values() for key in wish.stores}
         with self._lock:
             left = {key for key in keys if _run(key) not in self._committed}
-        return dict.fromkeys(left, CopyStatus("failed", -1, 0, "its query has ended"))
+        return dict.fromkeys(left, _failed("its query has ended"))
 
     def _waiting(self, wish: _Wish, found: Mapping[str, CopyStatus]) -> set[str]:
         """Return the copies that may come yet: not those of a query that has left."""
@@ -347,7 +462,7 @@ class SparkStateCopies:
             else:
                 self._delivered(executor.id, orders + 1)
                 return {}
-        return {key: CopyStatus("failed", -1, 0, why) for key in keys}
+        return {key: _failed(why) for key in keys}
 
     def _listed(self, executor: str) -> Mapping[str, CopyStatus] | None:
         """Return what an executor's keeper has; ``None`` where that is not known."""
@@ -415,9 +530,10 @@ class SparkStateCopies:
         for name in names:
             wish = self._wishes.get(name, _Wish())
             keep, take = sorted(wish.stores), sorted(wish.take)
-            self._keepers.write(
-                name, KeeperCommand(keep, take, self._committed, alert=self._soon and bool(keep))
-            )
+            sources, offers = self._transfers.sources(name), self._transfers.offers(name)
+            alert = bool(offers) or (self._soon and bool(keep))
+            command = KeeperCommand(keep, take, self._committed, alert, sources, offers)
+            self._keepers.write(name, command)
             answers = self._answers.get(name)
             if answers is not None and answers.unanswered_s is None:
                 answers.unanswered_s = self._clock()
@@ -431,6 +547,10 @@ def _run(key: str) -> str:
     return key.partition("/")[0]
 
 
+def _failed(why: str) -> CopyStatus:
+    return CopyStatus("failed", -1, 0, 0, 0, why, "")
+
+
 def _is_there(found: Mapping[str, CopyStatus], key: str) -> bool:
     return key in found and found[key].state in _THERE
 
@@ -440,18 +560,27 @@ def _is_lost(listed: Mapping[str, CopyStatus] | None, key: str) -> bool:
 
 
 def _copied(
-    wishes: Mapping[str, _Wish], refused: Mapping[TaskId, str], found: Mapping[str, CopyStatus]
+    wishes: Mapping[str, _Wish],
+    refused: Mapping[TaskId, str],
+    found: Mapping[str, CopyStatus],
+    new: Set[str],
+    choice: str,
 ) -> Copied:
     whole: dict[TaskId, bool] = dict.fromkeys(refused, False)
     whys = list(refused.values())
-    size = 0
     for wish in wishes.values():
         for key, (task, _) in wish.stores.items():
             status = found.get(key)
             there = _is_there(found, key)
             whole[task] = whole.get(task, True) and there
-            size += 0 if status is None else status.bytes
             if not there:
                 whys.append("its executor was lost" if status is None else status.why)
     tasks = frozenset(task for task, there in whole.items() if there)
-    return Copied(tasks, size, whys[0] if whys else None)
+    loaded = [found[key] for key in new & found.keys()]
+    return Copied(
+        tasks,
+        sum(status.bytes for status in loaded),
+        sum(status.sent for status in loaded),
+        whys[0] if whys else None,
+        choice,
+    )

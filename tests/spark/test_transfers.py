@@ -1,0 +1,106 @@
+"""When each transfer between executors begins, and what becomes of those that cannot be made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from elastream.spark.internals.keepers import CopyStatus, OfferStatus
+from elastream.spark.internals.spark_internals import ExecutorEntry
+from elastream.spark.steer.transfers import SourceRates, Transfers
+
+MB = 1_000_000
+ALIVE = {name: ExecutorEntry(name, f"host {name}", 1, 0, port=7000) for name in "abc"}
+READY = CopyStatus("ready", 7, 0, MB, 100, "", "")
+
+
+class Run:
+    """Transfers whose offers are made at once, unless they are refused."""
+
+    def __init__(self, *stores: tuple[str, str, str]) -> None:
+        self.transfers = Transfers.between(stores)
+        self.copies: dict[str, CopyStatus] = {}
+        self.refused: dict[str, str] = {}
+        self.now_s = 0.0
+
+    def advance(self, alive: str = "abc") -> frozenset[str]:
+        entries = {name: ALIVE[name] for name in alive}
+        return self.transfers.advance(self.now_s, entries, self._offered, self.copies)
+
+    def _offered(self, executor: str) -> Mapping[str, OfferStatus]:
+        return {
+            key: OfferStatus(name, "refused", -1, "", 0, 0, self.refused[key])
+            if key in self.refused
+            else OfferStatus(name, "offered", 7, "null", MB, 3, "")
+            for key, name in self.transfers.offers(executor).items()
+            if self.refused.get(key) != "silence"
+        }
+
+    def sending(self) -> set[str]:
+        return {each.key for each in self.transfers.all if each.state == "sending"}
+
+
+def test_an_executor_sends_one_store_at_a_time_and_receives_one_in_the_given_order() -> None:
+    run = Run(("1", "a", "b"), ("2", "a", "c"), ("3", "c", "b"), ("4", "b", "c"))
+    run.advance()
+    assert run.sending() == set(), "nothing is offered yet"
+    run.advance()
+    assert run.sending() == {"1", "4"}
+    run.copies["4"] = READY
+    run.advance()
+    assert run.sending() == {"1"}, "a sends already, and b receives"
+    run.copies["1"] = READY
+    run.advance()
+    run.advance()
+    assert run.sending() == {"2", "3"}
+    assert run.transfers.offers("b") == {}
+
+
+def test_a_source_is_the_address_of_its_offer_and_its_version() -> None:
+    run = Run(("1", "a", "b"))
+    assert run.advance() == {"a"}
+    name = run.transfers.offers("a")["1"]
+    assert run.advance() == {"a", "b"}
+    assert run.transfers.sources("b") == {"1": (name, "host a", 7000, "a", 7, "null")}
+    run.copies["1"] = READY
+    assert run.advance() == {"a", "b"}
+    assert (run.transfers.owners, run.transfers.offers("a")) == (frozenset(), {})
+
+
+@pytest.mark.parametrize("trouble", ["refused", "silence", "lost", "broken"])
+def test_what_cannot_be_sent_is_loaded_from_storage(trouble: str) -> None:
+    run = Run(("1", "a", "b"), ("2", "a", "b"))
+    if trouble in ("refused", "silence"):
+        run.refused = {"1": "it is closed" if trouble == "refused" else "silence"}
+    run.advance()
+    run.now_s = 60.0
+    run.advance("bc" if trouble == "lost" else "abc")
+    if trouble == "broken":
+        run.copies["1"] = replace(READY, state="opening", version=-1, not_sent="it came short")
+        run.advance()
+    whys = {
+        "refused": "it is closed",
+        "silence": "executor a offered nothing",
+        "lost": "executor a was lost",
+        "broken": "it came short",
+    }
+    assert run.transfers.refused["1"] == whys[trouble]
+    assert trouble == "broken" or run.transfers.sources("b")["1"] == ()
+
+
+def test_the_faster_source_is_taken_and_the_other_measured_by_the_last_of_several() -> None:
+    rates, stores = SourceRates(), ["1", "2", "3"]
+    assert rates.from_executors(stores, "faster", 0.0) == stores
+    rates.take_in(replace(READY, sent=100 * MB, took_ms=1000), 0.0)
+    assert rates.from_executors(stores, "faster", 1.0) == stores[:-1]
+    assert rates.from_executors(["1"], "faster", 1.0) == ["1"]
+    rates.take_in(replace(READY, sent=0, bytes=20 * MB, took_ms=1000), 1.0)
+    assert rates.from_executors(stores, "faster", 2.0) == stores
+    assert rates.described() == "executors gave 100 MB/s, storage gave 20 MB/s"
+    rates.take_in(replace(READY, sent=0, bytes=900 * MB, took_ms=1000), 2.0)
+    assert rates.from_executors(stores, "faster", 3.0) == []
+    assert rates.from_executors(stores, "faster", 4000.0) == ["3"]
+    assert rates.from_executors(stores, "executor", 3.0) == stores
+    assert rates.from_executors(stores, "storage", 3.0) == []
