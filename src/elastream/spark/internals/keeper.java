@@ -515,7 +515,7 @@ static final class Copy {
     long beganNs = System.nanoTime();
     try {
       init();
-      arrival = new Arrival(source, new File(provider.rocksDB().localRootDir(), "arriving"));
+      arrival = new Arrival(source, new File(Fields.folder(provider.rocksDB()), "arriving"));
       arrival.fetch(keeper, key);
       sent = arrival.bytes;
       chosen = true;

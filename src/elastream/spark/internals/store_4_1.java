@@ -16,21 +16,8 @@ static final class CopiedProvider extends RocksDBStateStoreProvider {
     store.followed = store.loadedVersion();
   }
 
-  // Come to the version that has arrived from another executor.
-  void arrive(Arrival arrival) throws Exception {
-    ArrivingFiles files = (ArrivingFiles) store.fileManager();
-    files.arrival = arrival;
-    try {
-      follow(arrival.version, arrival.checkpointId());
-    } finally {
-      files.arrival = null;  // whatever is loaded later comes from storage
-    }
-    Field begun = Fields.field(store, "lastSnapshotVersion");
-    if (!arrival.used || begun.getLong(store) != arrival.version) {
-      throw new IllegalStateException("Spark could not open what has arrived");
-    }
-    begun.setLong(store, arrival.storedVersion);  // what storage has: the next is due as its owner's was
-  }
+  // The driver orders no copy from another executor: that was tried on later versions alone.
+  void arrive(Arrival arrival) { throw new IllegalStateException("Spark 4.1 loads from storage alone"); }
 }
 
 static final class CopiedStore extends RocksDB {
@@ -44,13 +31,6 @@ static final class CopiedStore extends RocksDB {
     super(root, conf, local, hadoop, name, families, ids, partition, events, unique);
     folder = new Path(root);
     storage = hadoop;
-  }
-
-  // Called by the constructor of RocksDB: nothing of this object is there yet.
-  public RocksDBFileManager createFileManager(
-      String root, java.io.File temporary, Configuration hadoop, String codec, String name, StateStoreConf conf) {
-    return new ArrivingFiles(
-      root, temporary, hadoop, codec, name, conf, conf().fileChecksumEnabled(), fileChecksumThreadPoolSize());
   }
 
   static LineageItem[] way(RocksDB store, long at, long version, scala.Option id) {
@@ -70,46 +50,5 @@ static final class CopiedStore extends RocksDB {
     super.close();
     if (conf().boundedMemoryUsage()) return;
     ((org.rocksdb.Cache) ((scala.Tuple2) getWriteBufferManagerAndCache())._2()).close();
-  }
-}
-
-// Spark's reader of checkpoints, which may have one snapshot more than storage has: one that arrived
-// from another executor.
-static final class ArrivingFiles extends RocksDBFileManager {
-  private final Path folder;
-  private final Configuration storage;
-  volatile Arrival arrival = null;
-
-  public ArrivingFiles(
-      String root, java.io.File temporary, Configuration hadoop, String codec, String name,
-      StateStoreConf conf, boolean sums, scala.Option threads) {
-    super(root, temporary, hadoop, codec, name, conf, sums, threads);
-    folder = new Path(root);
-    storage = hadoop;
-  }
-
-  // Checkpoint format 1 asks so which snapshot to begin with, and format 2 below.
-  public long getLatestSnapshotVersion(long version) {
-    return arrival != null && arrival.version == version ? version : super.getLatestSnapshotVersion(version);
-  }
-
-  // existsSnapshotFile stays as it is: the lineage must reach back to a snapshot that storage has.
-  public scala.Option getLatestSnapshotVersionAndUniqueIdFromLineage(LineageItem[] lineage) {
-    if (arrival == null || lineage[lineage.length - 1].version() != arrival.version) {
-      return super.getLatestSnapshotVersionAndUniqueIdFromLineage(lineage);
-    }
-    return scala.Option.apply(new scala.Tuple2(Long.valueOf(arrival.version), arrival.id));
-  }
-
-  public RocksDBCheckpointMetadata loadCheckpointFromDfs(
-      long version, java.io.File local, RocksDBFileMapping mapping, scala.Option id) {
-    if (arrival == null || version != arrival.version || arrival.used) {
-      return super.loadCheckpointFromDfs(version, local, mapping, id);
-    }
-    try {
-      return arrival.open(local, mapping, Snapshots.listed(folder, storage));
-    } catch (java.io.IOException error) {
-      throw new java.io.UncheckedIOException(error);
-    }
   }
 }

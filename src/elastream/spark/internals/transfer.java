@@ -1,4 +1,5 @@
-// State from executor to executor: what the owner of a store offers, and how another fetches it.
+// State from executor to executor: what the owner of a store offers, and how another fetches it. It
+// compiles for every Spark; variants.py says which of them it is used with.
 //
 // The owner makes a RocksDB checkpoint of what is loaded, which is hard links, and moves these into
 // the folder of its block manager, as blocks that the driver does not know. The target fetches them as
@@ -115,7 +116,7 @@ static final class Offer {
 
   private void send(Keeper keeper) throws Exception {
     RocksDBStateStoreProvider provider = owned();
-    File folder = new File(provider.rocksDB().localRootDir(), name);  // where hard links can be
+    File folder = new File(Fields.folder(provider.rocksDB()), name);  // where hard links can be
     ObjectNode about = new ObjectMapper().createObjectNode();
     try {
       Map mapped = linked(provider, folder, about, keeper);
@@ -533,6 +534,9 @@ static final class Disk {
 
 // Private fields, wherever up the classes they are; Scala prefixes the names of some.
 static final class Fields {
+  // Where a store has its files.
+  static File folder(RocksDB store) throws Exception { return (File) get(store, "localRootDir"); }
+
   static Object get(Object target, String name) throws Exception { return field(target, name).get(target); }
 
   static Field field(Object target, String name) throws Exception {

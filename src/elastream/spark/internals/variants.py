@@ -48,7 +48,7 @@ class Variant:
     copy_methods: Mapping[str, tuple[str, ...]]
     """The methods that the keeper and its delivery need, public or not, by class."""
     send_methods: Mapping[str, tuple[str, ...]] | None
-    """Those that it needs to send state to another executor; ``None`` where it cannot."""
+    """Those that it needs to send state to another executor; ``None`` where that was not tried."""
 
 
 _DELIVERY: Final = {
@@ -82,7 +82,7 @@ _4_0: Final = Variant(
         f"{STATE}.StateStore$": ("loadedProviders",),
         **_DELIVERY,
     },
-    send_methods=None,  # what reads a checkpoint cannot be given another one
+    send_methods=None,
 )
 _4_1: Final = replace(
     _4_0,
@@ -103,16 +103,6 @@ _4_1: Final = replace(
         f"{STATE}.StateStore$": ("loadedProviders", "unloadedProvidersToClose"),
         **_DELIVERY,
     },
-    send_methods={
-        f"{STATE}.RocksDB": ("createFileManager", "fileChecksumThreadPoolSize"),
-        f"{STATE}.RocksDBStateMachine": ("acquireStamp", "releaseStamp"),
-        f"{STATE}.RocksDBFileManager": (
-            *("loadCheckpointFromDfs", "getLatestSnapshotVersion", "dfsFileSuffix"),
-            "getLatestSnapshotVersionAndUniqueIdFromLineage",
-        ),
-        f"{STATE}.RocksDBFileMapping": ("mapToDfsFile", "clear", "snapshotsPendingUpload"),
-        **_BLOCKS,
-    },
 )
 _4_2: Final = replace(
     _4_1,
@@ -121,13 +111,6 @@ _4_2: Final = replace(
     copy_methods={
         **_4_1.copy_methods,
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES_4_2, "getFullLineage"),
-    },
-    send_methods={
-        **(_4_1.send_methods or {}),
-        f"{STATE}.RocksDBFileManager": (
-            *("loadCheckpointFromDfs", "getEligibleSnapshotsForVersion", "dfsFileSuffix"),
-            "getSnapshotVersionsAndUniqueIdsFromLineage",
-        ),
     },
 )
 _4_3: Final = replace(
@@ -138,6 +121,16 @@ _4_3: Final = replace(
     copy_methods={
         **_4_2.copy_methods,
         f"{STATE}.StateStore$": ("loadedProviders", "closeProvider"),
+    },
+    send_methods={
+        f"{STATE}.RocksDB": ("createFileManager", "fileChecksumThreadPoolSize"),
+        f"{STATE}.RocksDBStateMachine": ("acquireStamp", "releaseStamp"),
+        f"{STATE}.RocksDBFileManager": (
+            *("loadCheckpointFromDfs", "getEligibleSnapshotsForVersion", "dfsFileSuffix"),
+            "getSnapshotVersionsAndUniqueIdsFromLineage",
+        ),
+        f"{STATE}.RocksDBFileMapping": ("mapToDfsFile", "clear", "snapshotsPendingUpload"),
+        **_BLOCKS,
     },
 )
 _BY_MINOR: Final = {0: _4_0, 1: _4_1, 2: _4_2, 3: _4_3}
