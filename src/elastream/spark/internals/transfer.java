@@ -326,6 +326,7 @@ static final class Arrival {
       file.createNewFile();
       return;
     }
+    if (!keeper.wants(key, source)) throw new IllegalStateException("it is to come from elsewhere");
     Fetched fetched = new Fetched(file);
     String[] block = new String[] { Blocks.id(Names.at(source, 0).asText(), number).name() };
     client.fetchBlocks(
