@@ -155,7 +155,10 @@ def _why(error: OSError) -> str:
 def _listening(path: Path) -> socket.socket:
     """Return a socket that listens at ``path``, where it appears with its mode already."""
     folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    folder.mkdir(mode=0o700)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise ElastreamError(f"{path}: no socket can be made: {error.strerror}") from None
     made = socket.socket(socket.AF_UNIX)
     try:
         _at(folder / "s", made.bind)

@@ -51,10 +51,10 @@ class Movement:
     copy_bytes: int = 4 << 30
     """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
     need as much room on the disks of the executors that they are brought to."""
-    copy_source: CopySource = "faster"
-    """Where copies come from. ``faster``: from the executor that owns the state, unless storage was
-    measured to be quicker. ``executor``: from there. ``storage``: from the checkpoint. State that
-    its owner cannot send comes from the checkpoint in any case."""
+    copy_source: CopySource = "storage"
+    """Where copies come from. ``storage``: from the checkpoint. ``executor``: from the executor
+    that owns the state. ``faster``: from there, unless storage was measured to be quicker. State
+    that its owner cannot send comes from the checkpoint in any case."""
     standby_bytes: int = 1 << 30
     """Most state that has a standby copy; tasks with much of it come first."""
     warm_up: bool = True

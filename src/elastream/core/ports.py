@@ -101,7 +101,7 @@ class StateCopies(Protocol):
         wanted: Mapping[TaskId, str],
         *,
         soon: bool,
-        source: CopySource = "faster",
+        source: CopySource = "storage",
         ticket: Ticket,
     ) -> Copied:
         """Copy the state of these tasks to these executors, and drop all other copies.

@@ -157,7 +157,7 @@ class SimulatedCluster:
         wanted: Mapping[TaskId, str],
         *,
         soon: bool = True,  # noqa: ARG002 - it is at once here
-        source: CopySource = "faster",
+        source: CopySource = "storage",
         ticket: Ticket,
     ) -> Copied:
         """Copy the state of these tasks to these executors, where those are alive."""

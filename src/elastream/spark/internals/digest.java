@@ -180,22 +180,26 @@ static final class Digest extends SparkListener {
       oldest.next();
       oldest.remove();
     }
-    submitted.put(stage.stageId() + "." + stage.attemptNumber(), stage);
+    // not the whole description of the stage, which would keep all its metrics in the driver's memory
+    String shuffle = stage.shuffleDepId().isDefined() ? String.valueOf(stage.shuffleDepId().get()) : "";
+    submitted.put(stage.stageId() + "." + stage.attemptNumber(),
+        new Object[] { stage.submissionTime().get(), shuffle });
   }
 
   public synchronized void onTaskStart(SparkListenerTaskStart event) {
     if (closed || event.taskInfo() == null) return;
     Long id = Long.valueOf(event.taskInfo().taskId());
-    StageInfo stage = (StageInfo) submitted.get(event.stageId() + "." + event.stageAttemptId());
-    running.put(id, new Running(event.stageId(), stage, event.taskInfo()));
+    Object[] stage = (Object[]) submitted.get(event.stageId() + "." + event.stageAttemptId());
+    String shuffle = stage == null ? "" : (String) stage[1];
+    running.put(id, new Running(event.stageId(), shuffle, event.taskInfo()));
   }
 
   public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
     TaskInfo task = event.taskInfo();
     if (task == null) return;
     running.remove(Long.valueOf(task.taskId()));
-    StageInfo stage = (StageInfo) submitted.get(event.stageId() + "." + event.stageAttemptId());
-    long since = stage == null ? task.launchTime() : ((Long) stage.submissionTime().get()).longValue();
+    Object[] stage = (Object[]) submitted.get(event.stageId() + "." + event.stageAttemptId());
+    long since = stage == null ? task.launchTime() : ((Long) stage[0]).longValue();
     keep(work, new Task(event.stageId(), since, task));
   }
 
@@ -249,10 +253,9 @@ static final class Running {
   private final String shuffle;  // that the stage writes, or nothing
   public final TaskInfo info;
 
-  public Running(int its, StageInfo known, TaskInfo task) {
+  public Running(int its, String written, TaskInfo task) {
     stage = its;
-    boolean writes = known != null && known.shuffleDepId().isDefined();
-    shuffle = writes ? String.valueOf(known.shuffleDepId().get()) : "";
+    shuffle = written;
     info = task;
   }
 

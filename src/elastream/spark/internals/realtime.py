@@ -135,6 +135,8 @@ class Gauges:
 
     def close(self) -> None:
         """Let all executors stop reporting."""
+        if self._code is None:
+            return
         run = self._internals.jvm.java.util.UUID.fromString(self._mailbox)
         self._internals.coordinator.deactivateInstances(run)
 
@@ -160,7 +162,7 @@ class SlotHold:
     def release(self) -> None:
         """Let the slots go. Idempotent."""
         self._released.set()
-        self._internals.spark.sparkContext.cancelJobGroup(self._group)
+        self._internals.context.cancelJobGroupAndFutureJobs(self._group)  # also one under way
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether the slots are free, within this time after :meth:`release`."""

@@ -253,13 +253,17 @@ class SparkInternals(JvmValues):
         """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
         return bool(self.context.requestTotalExecutors(total, 0, self.scala_map()))
 
+    def decommissions(self) -> bool:
+        """Whether executors that leave end what they run first."""
+        return self.spark.conf.get("spark.decommission.enabled", "false") == "true"
+
     def retire_executors(self, ids: Sequence[str]) -> None:
         """Let the executors end: no new task goes to them, and they hand over their shuffle files.
 
         Where decommissioning is off they are killed, and a batch that needs their shuffle files
         computes these again. The cluster's target falls by their number.
         """
-        if self.spark.conf.get("spark.decommission.enabled", "false") != "true":
+        if not self.decommissions():
             self.context.killExecutors(self.seq(ids))
             return
         info = self.jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(

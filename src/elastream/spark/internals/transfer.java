@@ -313,7 +313,9 @@ static final class Arrival {
       }
       for (int i = 0; i < files.size(); i++) {
         JsonNode file = Names.at(files, i);
-        fetchFile(client, i + 1, new File(folder, Names.at(file, 0).asText()), Names.at(file, 1).asLong(), keeper, key);
+        String name = Names.at(file, 0).asText();
+        if (!name.matches("[A-Za-z0-9_-][A-Za-z0-9._-]*")) throw new IllegalStateException("a file has no plain name");
+        fetchFile(client, i + 1, new File(folder, name), Names.at(file, 1).asLong(), keeper, key);
       }
     } finally {
       client.close();

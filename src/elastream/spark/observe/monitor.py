@@ -470,8 +470,8 @@ class SparkMonitor:
 
     def _stop_listening(self) -> None:
         try:
-            self._gauges.close()
             self._tap.close()
+            self._gauges.close()
         except Exception:
             _log.debug("the driver ended before its listener was removed")
 

@@ -15,7 +15,7 @@ from elastream.core.clock import steady_s
 from elastream.model.observation import LoadObservation, RunningTaskLoad, TaskId
 from elastream.spark.internals.event_tap import RunningTask
 from elastream.spark.internals.queries import RunningBatch, RunningQuery, StatefulOperator
-from elastream.spark.internals.realtime import CpuTimes, Gauges, rows_read
+from elastream.spark.internals.realtime import CpuTimes, Gauges, count_slots, rows_read
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.task_events import lead_of, tasks_of
 
@@ -199,5 +199,8 @@ class RealtimeBatches:
         """Let executors report CPU times that do not yet, if the end of the batch is far enough."""
         missing = {name for name in executors if not self._gauges.has(name)}
         if missing and self.ends_at_ms is not None and self.ends_at_ms - now_ms > 1000 * _CALM_S:
+            count = count_slots(self._internals, self.stages)
+            if count.total - count.taken - self.slots < len(missing):
+                return  # a task of ours that waits for a slot would count against the next batch
             entries = [each for each in self._internals.executors() if each.id in missing]
             self._gauges.begin(entries)

@@ -129,7 +129,7 @@ class SparkStateCopies:
         wanted: Mapping[TaskId, str],
         *,
         soon: bool,
-        source: CopySource = "faster",
+        source: CopySource = "storage",
         ticket: Ticket,
     ) -> Copied:
         """Bring copies of these tasks' state to these executors, and drop all others.

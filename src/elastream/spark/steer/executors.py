@@ -34,7 +34,13 @@ from elastream.spark.observe.own_work import OWN_NAME
 from elastream.spark.observe.watched_query import Places, WatchedQuery
 from elastream.spark.steer.holding import Holds
 from elastream.spark.steer.slots import SlotLaw
-from elastream.spark.steer.warm_up import WARM_UP_TASKS, aggregation_stream, first_job, warm_up
+from elastream.spark.steer.warm_up import (
+    FIRST_TASKS,
+    WARM_UP_TASKS,
+    aggregation_stream,
+    first_job,
+    warm_up,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +50,7 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.05
 _RELEASE_TIMEOUT_S: Final = 60.0
+_DECOMMISSION: Final = "a Real-time query runs, and spark.decommission.enabled is not true"
 
 
 class SparkExecutorPool:
@@ -140,8 +147,10 @@ class SparkExecutorPool:
         names = {entry.id for entry in leaving}
         self._refuse_while_needed(names)
         refused = f"executors {join_names(sorted(names))} are not released"
-        self.slots.require(refused, ticket, leaving=leaving)
+        if not self._may_release():
+            raise SparkError(f"{refused}: {_DECOMMISSION}")
         self.holds.release(names)
+        self.slots.require(refused, ticket, leaving=leaving)
         ticket.check()
         # Before the first request, as at the start, Spark takes its target to be zero: it would
         # replace none that is lost meanwhile.
@@ -184,13 +193,23 @@ class SparkExecutorPool:
         came = [entry.id for entry in self._internals.executors() if entry.id not in before]
         if came:
             self.holds.release(came)
+            if not self._may_release():
+                _log.warning("executors %s stay: %s", join_names(came), _DECOMMISSION)
+                return
             self._internals.retire_executors(came)
         self._internals.request_executors(len(before & {e.id for e in self._internals.executors()}))
+
+    def _may_release(self) -> bool:
+        """Whether executors may go: killed in mid-batch, they end a Real-time query."""
+        if not self.slots.realtime():
+            return True
+        return self._internals.decommissions()
 
     def _begin_first_job(self, executor: ExecutorEntry) -> threading.Thread:
         def run() -> None:
             try:
-                first_job(self._internals, executor)
+                if self.slots.shortage(more=FIRST_TASKS) is None:
+                    first_job(self._internals, executor)
             except Exception:  # it only spares the query a slow batch
                 _log.warning("the first job on executor %s failed", executor.id, exc_info=True)
 

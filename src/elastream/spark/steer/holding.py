@@ -43,8 +43,8 @@ class Holds:
     def begin(self, executor: ExecutorEntry) -> None:
         """Hold a new executor, where a Real-time query runs that can do without it."""
         slots = executor.slots - OWN_SLOTS
-        if slots <= 0 or not self._law.realtime():
-            return
+        if slots <= 0 or not self._law.watches_realtime():
+            return  # only queries that take part say when their batches end
         why = self._law.shortage(more=executor.slots)
         if why is not None:
             _log.warning("executor %s is not held while it is warmed: %s", executor.id, why)
@@ -91,14 +91,17 @@ class Holds:
                 self._ending.add(query)
                 free = self._taken(self._warm)
                 for name, (executor, _) in self._held.items():
-                    if name not in self._boundaries:
+                    if name not in self._boundaries and self._law.shortage(more=OWN_SLOTS) is None:
                         hold = SlotHold(self._internals, executor, OWN_SLOTS)
                         self._boundaries[name] = hold
                 return free
             case LoadObserved(load=load) if load.ends_at_ms - load.at_ms > 1000 * _RELEASE_S:
                 return self._begun(load.query)
             case QueryLeft(query=query):
-                return self._begun(query)
+                self._ending.discard(
+                    query
+                )  # one that is started again needs the slots, cold or not
+                return self._taken([*self._held, *self._boundaries])
             case ExecutorsChanged(executors=executors):
                 alive = {each.id for each in executors}
                 return self._taken([name for name in self._held if name not in alive])

@@ -48,14 +48,25 @@ class SlotLaw:
         """Whether each run is in Real-time Mode."""
 
     def realtime(self) -> tuple[RunningQuery, ...]:
-        """Return the queries of the application that run in Real-time Mode, watched or not."""
-        active = self._internals.queries.active()
-        for query in active:
-            if query.run_id not in self._kinds:
-                self._kinds[query.run_id] = self._internals.queries.trigger(query).realtime
-        kinds = {query.run_id: self._kinds[query.run_id] for query in active}
+        """Return the queries of the application that run in Real-time Mode, watched or not.
+
+        None before Spark 4.3: those without state, which it has earlier, are not counted there.
+        """
+        if not self._internals.variant.has_stateful_realtime:
+            return ()
+        active, known = self._internals.queries.active(), self._kinds
+        kinds = {
+            query.run_id: known[query.run_id]
+            if query.run_id in known
+            else self._internals.queries.trigger(query).realtime
+            for query in active
+        }
         self._kinds = kinds
         return tuple(query for query in active if kinds[query.run_id])
+
+    def watches_realtime(self) -> bool:
+        """Return whether a query that takes part runs in Real-time Mode."""
+        return any(each.realtime is not None for each in self._monitor.watched())
 
     def longest_batch_s(self) -> float:
         """Return how long a batch of a Real-time query lasts, of all the longest; 0 without any."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _BATCHES: Final = 6
 _PARTITIONS_EACH: Final = 2
-_FIRST_TASKS: Final = 2
+FIRST_TASKS: Final = 2
+"""Tasks of :func:`first_job` that take a slot at once."""
 WARM_UP_TASKS: Final = 2 * _PARTITIONS_EACH
 """How many tasks of a warm-up run or wait at once, for each executor."""
 _TRIGGER: Final = "200 milliseconds"
@@ -53,7 +54,7 @@ def first_job(internals: SparkInternals, executor: ExecutorEntry) -> None:
     """Run a tiny job with a shuffle whose first stage runs on this executor alone."""
     session = _session(internals, "first job", partitions=1)
     with marked(session):
-        rows = internals.rows_on(executor, session, _FIRST_TASKS)
+        rows = internals.rows_on(executor, session, FIRST_TASKS)
         rows.groupBy("value").count().write.format("noop").mode("overwrite").save()
 
 
