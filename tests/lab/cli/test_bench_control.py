@@ -39,9 +39,13 @@ def test_the_loop_is_timed_at_the_sizes_asked_for(
     [
         (
             ["--sizes", "10x200"],
-            "--sizes: '10x200' must be EXECUTORSxTASKSxQUERIES, such as 100x2000x10",
+            "--sizes: '10x200' must be EXECUTORSxTASKSxQUERIES or "
+            "EXECUTORSxTASKSxQUERIESxOPERATORS",
         ),
-        (["--sizes", ""], "--sizes: '' must be EXECUTORSxTASKSxQUERIES, such as 100x2000x10"),
+        (
+            ["--sizes", ""],
+            "--sizes: '' must be EXECUTORSxTASKSxQUERIES or EXECUTORSxTASKSxQUERIESxOPERATORS",
+        ),
         (["--sizes", "1x200x1"], "--sizes: 1x200x1: executors: 1 is too small; the least is 2"),
         (["--sizes", "9x3x4"], "--sizes: 9x3x4: tasks: 3 is too small; the least is 4"),
         (["--json", "no-such-folder/a.json"], "--json: the folder no-such-folder does not exist"),

@@ -112,7 +112,7 @@ def join(
     conf: Conf = None,
     log: Log = None,
 ) -> None:
-    """Take the query over, and hand it on to a target that joins, as serve does.
+    """Take the query over, and hand it on to a target that joins.
 
     Without one it runs until it is stopped.
     """
