@@ -42,7 +42,8 @@ def test_a_batch_is_reported_with_its_rows_and_the_work_and_state_of_every_task(
     assert sum(task.state_rows for task in last.tasks) == KEYS
     assert KEYS <= sum(task.rows for task in last.tasks) <= 2 * KEYS, "combined per source task"
     assert all(task.run_ms > 0 for task in last.tasks)
-    assert all(20 <= task.state_bytes / task.state_rows <= 200 for task in last.tasks)
+    sizes = [task.state_bytes / task.state_rows for task in last.tasks]
+    assert all(20 <= size <= 500 for size in sizes), sizes  # few rows share the files of a store
 
 
 def test_operators_without_a_shuffle_between_them_are_one_and_move_together(
