@@ -6,8 +6,8 @@ target (:mod:`elastream.spark.internals.keepers`) opens the store a second time,
 that commits, and hands its provider to Spark between two batches. What was not taken over, or is
 too old, is loaded as ever, so no result can be wrong.
 
-A copy comes from the executor that owns the state (:mod:`elastream.spark.steer.transfers`) or from
-the storage of the checkpoint, whichever was measured to be faster.
+A copy comes from the storage of the checkpoint or, where the policy says so, from the executor that
+owns the state (:mod:`elastream.spark.steer.transfers`).
 
 What is wanted of an executor is written as a whole whenever it changes; its keeper does what is
 missing. A keeper may end: it receives nothing for a minute, or fails. So a copy counts as there
