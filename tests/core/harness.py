@@ -158,7 +158,8 @@ class Harness:
                 case Release(ids=ids):
                     return self.cluster.release(ids, ticket=Ticket())
                 case Copy(wanted=wanted):
-                    return self.cluster.copy(wanted, ticket=Ticket())
+                    source = self.policy.movement.copy_source
+                    return self.cluster.copy(wanted, source=source, ticket=Ticket())
                 case Place(query=query, wanted=wanted):
                     return self.cluster.place(query, wanted, ticket=Ticket())
                 case Ask(question=Think(work=work)):

@@ -27,7 +27,7 @@ from elastream.core.goal import Failure
 from elastream.core.migrator.copying import Copying
 from elastream.core.migrator.moving import Moving
 from elastream.core.policy import Policy
-from elastream.core.ports import Copied, Ticket
+from elastream.core.ports import Copied, CopySource, Ticket
 from elastream.core.state import Detached
 from elastream.core.steady import Steady
 from elastream.goals.by_hand import ByHand
@@ -69,8 +69,12 @@ def ask(run: Harness, number: int) -> tuple[Instruction, ...]:
     return run.feed(MoveRequested(moves(run, number)))
 
 
-def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing() -> None:
-    run = run_of()
+@pytest.mark.parametrize("source", ["executor", "storage"])
+def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing(
+    source: CopySource,
+) -> None:
+    run = run_of(replace(PATIENT, movement=replace(PATIENT.movement, copy_source=source)))
+    sent = 6 * MIB if source == "executor" else 0
     wanted = moves(run, 3)
     ask(run, 3)
     (copy,) = of_kind(run, Copy)
@@ -84,15 +88,16 @@ def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing(
     assert wanted.items() <= run.cluster.where().items()
     (decisions,) = (d for d in run.decisions if d.kind == "copy")
     assert decisions.reason.startswith("the state of 3 of 3 tasks is ahead of it")
-    assert decisions.reason.endswith(", 6 MB from executors")
-    assert decisions.figures["bytes_ahead"] == decisions.figures["bytes_from_executors"] == 6 * MIB
-    assert decisions.figures["bytes_from_storage"] == 0
+    assert decisions.reason.endswith(f", 6 MB from {'executors' if sent else 'storage'}")
+    assert decisions.figures["bytes_ahead"] == 6 * MIB
+    assert decisions.figures["bytes_from_executors"] == sent
+    assert decisions.figures["bytes_from_storage"] == 6 * MIB - sent
     run.judged()
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == done.figures["tasks_moved"] == 3
     assert done.figures["state_bytes_ahead"] == done.figures["state_bytes_moved"] == 6 * MIB
-    assert done.figures["bytes_from_executors"] == 6 * MIB
-    assert done.figures["bytes_from_storage"] == 0
+    assert done.figures["bytes_from_executors"] == sent
+    assert done.figures["bytes_from_storage"] == 6 * MIB - sent
 
 
 def test_a_batch_with_copies_ahead_takes_no_longer_than_one_before() -> None:
