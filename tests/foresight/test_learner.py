@@ -53,6 +53,12 @@ def test_what_moves_more_is_left_alone() -> None:
     assert isinstance(learnt_of(Worked(values, "same", None, 4.0, 4.0)).planner, TransitionPlanner)
 
 
+def test_the_operators_of_real_time_queries_are_one_stage() -> None:
+    tasks = tuple(TaskId("q", number % 2, number // 2) for number in range(12))
+    assert work_out(replace(DAYS, tasks=tasks)).values is None
+    assert work_out(replace(DAYS, tasks=tasks, realtime=frozenset({"q"}))).values is not None
+
+
 def test_tasks_without_work_are_taken_to_be_alike() -> None:
     quiet = lesson([2, 3, 2, 3, 2])
     quiet = Lesson(quiet.tasks, (0.0,) * 12, quiet.state, quiet.tau, quiet.sizes)

@@ -98,9 +98,11 @@ class Application:
             backlog=backlog,
             failed=lambda query, fault: self.supervisor.on_failure(query, fault),
         )
-        self.pool = SparkExecutorPool(internals, registry, self.monitor, stream=stream)
+        self.pool = SparkExecutorPool(
+            internals, registry, self.monitor, stream=stream, acts=self._acts
+        )
         self.copies = SparkStateCopies(
-            internals, self.monitor, lambda lost: self.controller.feed(lost)
+            internals, self.monitor, lambda lost: self.controller.feed(lost), self.pool.slots
         )
         self.restarter = QueryRestarter(internals, self.monitor, self._restart_of)
         self.supervisor = Supervisor(
@@ -226,7 +228,7 @@ class Application:
             steps.callback(self._unregister)
             steps.callback(_unless_it_has_ended, self._leave_an_executor)
             steps.callback(_unless_it_has_ended, self.copies.close)
-            steps.callback(_unless_it_has_ended, self.pool.holds.close)
+            steps.callback(_unless_it_has_ended, self.pool.close)
             steps.callback(self.monitor.close)
             steps.callback(self.controller.detach, reason)
 
@@ -257,6 +259,11 @@ class Application:
 
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)
+
+    def _acts(self) -> bool:
+        """Whether executors that come by themselves are held and warmed."""
+        policy = self.state.policy
+        return policy.movement.warm_up and not policy.advise_only and self.state.pause is None
 
     def _restart_of(self, query: str) -> Restart | None:
         """Return what starts the query again, of the newest attachment that brought a function."""

@@ -50,6 +50,8 @@ class Lesson:
     """Whether tasks are to be consecutive."""
     planner: str = "transition"
     """Name of the planner that learns."""
+    realtime: frozenset[str] = frozenset()
+    """The queries whose operators all run at once."""
 
 
 @dataclass(frozen=True, slots=True)

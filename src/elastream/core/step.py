@@ -326,6 +326,9 @@ def _ask_for_lesson_if_due(state: LoopState) -> Transition:
         sizes=sizes,
         contiguous=planner.contiguous,
         planner=planner.name,
+        realtime=frozenset(
+            query.name for query in state.observed.queries.values() if query.realtime
+        ),
     )
     state, ticket = state.ticketed()
     learning = replace(

@@ -71,7 +71,7 @@ def work_out(lesson: Lesson) -> Worked:
     problem = _problem(lesson)
     if not lesson.contiguous:
         return _free(lesson, problem)
-    stages, _ = stages_of(lesson.tasks)
+    stages, _ = stages_of(lesson.tasks, lesson.realtime)
     if stages:
         return Worked(None, f"values are for one operator, and there are {max(stages) + 1}")
     values = partition_values(problem, settings=_GROWTH)
@@ -130,7 +130,7 @@ def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) 
     total = float(sum(problem.state)) or 1.0
     bounds = even_bounds([float(each) for each in problem.work], sizes[0])
     current = Assignment.from_intervals(list(pairwise(bounds)), tasks=len(problem.work))
-    stages, queries = stages_of(lesson.tasks)
+    stages, queries = stages_of(lesson.tasks, lesson.realtime)
     if stages:
         start = StepProblem(
             problem.work, problem.state, current, Target(sizes[0], problem.tau), stages=stages

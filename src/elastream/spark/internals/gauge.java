@@ -3,10 +3,12 @@
 // Spark reports the CPU time of a task when it ends, which in Real-time Mode is minutes later. Its
 // thread has the id of the task in its name, and the JVM knows its CPU time. Once a second all of
 // them go to the driver, as the "host" of a state store that does not exist (see keeper.java), in
-// milliseconds: {"at": the executor's clock, "tasks": {id: CPU time since it was first seen}}.
+// milliseconds: {"at": the executor's clock, "gauge": which one, "tasks": {id: CPU time since it was
+// first seen by this gauge}}.
 //
 // Spark's threads are used for one task after another; hence the difference. The gauge ends when the
-// driver takes its mailbox away.
+// driver takes its mailbox away, or cannot be reached for a minute. The driver starts another where it
+// hears nothing new.
 
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -35,38 +37,19 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 public Object generate(Object[] references) { return new Start(references); }
 
-// One task on the executor. References: the executor's id, and the name of the mailbox.
-static final class Start extends BufferedRowIterator {
-  private final Object[] references;
-  private boolean done = false;
+// References: the executor's id, and the name of the mailbox.
+static final class Start extends Errand {
+  public Start(Object[] given) { super(given); }
 
-  public Start(Object[] given) { references = given; }
-
-  public void init(int index, scala.collection.Iterator[] inputs) { partitionIndex = index; }
-
-  protected void processNext() throws java.io.IOException {
-    if (done) return;
-    done = true;
-    String answer;
-    try {
-      answer = start();
-    } catch (Throwable error) {
-      answer = Names.told(error);
-    }
-    append(new GenericInternalRow(new Object[] { UTF8String.fromString(answer) }));
-  }
-
-  private String start() throws Exception {
-    Object env = Names.sparkEnv();
-    String here = Names.executorId(env);
-    if (!here.equals(references[0])) return "the task ran on executor " + here;
-    new Gauge(Names.coordinator(env), here, (String) references[1]).start();
+  String run(Object env) throws Exception {
+    new Gauge(Names.coordinator(env), (String) references[0], (String) references[1]).start();
     return "";
   }
 }
 
 static final class Gauge extends Thread {
   private static final long EVERY_MS = 1000L;
+  private static final long PATIENCE_NS = 60000000000L;
   private static final String TASK = "Executor task launch worker for task ";
   private static final String ID = "(TID ";
   private final ThreadMXBean times = ManagementFactory.getThreadMXBean();
@@ -74,6 +57,7 @@ static final class Gauge extends Thread {
   private final String executor;
   private final StateStoreProviderId mailbox;
   private final StateStoreProviderId outbox;
+  private final long began = System.nanoTime();
   private Map first = new HashMap();  // CPU time of a task's thread when the task was first seen, by id
 
   public Gauge(Object ref, String id, String mail) {
@@ -86,19 +70,22 @@ static final class Gauge extends Thread {
   }
 
   public void run() {
-    try {
-      while (true) {
+    long reportedNs = System.nanoTime();
+    while (System.nanoTime() - reportedNs < PATIENCE_NS) {
+      try {
         Thread.sleep(EVERY_MS);
         if (Names.first(Names.call(coordinator, "getLocation", mailbox)) == null) return;
         Names.call(coordinator, "reportActiveInstance", outbox, read(), executor, Names.nothing());
+        reportedNs = System.nanoTime();
+      } catch (Throwable error) {
+        // the driver may be busy for a while, and what left this thread would end the executor
       }
-    } catch (Throwable error) {
-      // an error that left this thread would end the executor
     }
   }
 
   private String read() {
     StringBuilder text = new StringBuilder("{\"at\":").append(System.nanoTime() / 1000000L);
+    text.append(",\"gauge\":").append(began);
     text.append(",\"tasks\":{");
     Map seen = new HashMap();
     String gap = "";

@@ -105,33 +105,10 @@ public Object generate(Object[] references) { return new Delivery(references); }
 // mailbox, the executor's host, the number of the driver's last word, the keeper's lease in
 // milliseconds, then an order for each copy (see Copy). It is answered when a keeper that has not
 // ended has the orders.
-static final class Delivery extends BufferedRowIterator {
-  private final Object[] references;
-  private boolean done = false;
+static final class Delivery extends Errand {
+  public Delivery(Object[] given) { super(given); }
 
-  public Delivery(Object[] given) { references = given; }
-
-  public void init(int index, scala.collection.Iterator[] inputs) { partitionIndex = index; }
-
-  protected void processNext() throws java.io.IOException {
-    if (done) return;
-    done = true;
-    String answer;
-    try {
-      answer = deliver();
-    } catch (Throwable error) {
-      answer = Names.told(error);
-    }
-    Object[] row = new Object[] { UTF8String.fromString(answer) };
-    append(new GenericInternalRow(row));
-  }
-
-  // Return nothing where all went well, else a line that says what did not.
-  private String deliver() throws Exception {
-    String wanted = (String) references[0];
-    Object env = Names.sparkEnv();
-    String here = Names.executorId(env);
-    if (!here.equals(wanted)) return "the task ran on executor " + here;
+  String run(Object env) throws Exception {
     synchronized (Names.KEEPER.intern()) {  // one text is one object in the whole JVM
       if (!Keeper.takenByAnother(references)) new Keeper(env, references).begin(references);
     }

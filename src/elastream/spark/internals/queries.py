@@ -244,6 +244,28 @@ class Queries:
         }
         return RunningBatch(int(planned.currentBatchId()), max(ends_ms), {**groups, None: 0})
 
+    def slots_of_plan(self, query: RunningQuery) -> int | None:
+        """Return the tasks of a Real-time batch that run at once, by its plan.
+
+        ``None`` where the query has planned none yet.
+        """
+        plan = _planned(query)
+        if plan is None:
+            return None
+        sources = (
+            leaf.inputPartitions().size()
+            for leaf in items(plan.collectLeaves())
+            if leaf.getClass().getSimpleName() == _REALTIME_SCAN
+        )
+        exchanges: dict[int, Any] = {}
+        self._writers(plan, exchanges=exchanges)
+        shuffles = (
+            node.outputPartitioning().numPartitions()
+            for node in exchanges.values()
+            if node.getClass().getSimpleName() == _SHUFFLE
+        )
+        return int(sum(sources) + sum(shuffles))
+
     def scans(self, query: RunningQuery) -> tuple[int, ...]:
         """Return how often a batch of the query reads each source: once in each branch of its plan.
 

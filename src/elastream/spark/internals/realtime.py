@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{_SCAN.rpartition('.')[0]}.LowLatencyReaderFactoryWrap": ("lowLatencyEndTime",),
 }
 _MOST_TASKS: Final = 10_000
+_SILENT_S: Final = 15.0
+"""An executor that reports no new CPU times for this long is not expected to."""
 _HOLD_S: Final = 600.0
 """How long an executor is held at most, should nothing release it."""
 
@@ -66,6 +69,17 @@ def count_slots(internals: SparkInternals, but: Iterable[int] = ()) -> SlotCount
     return SlotCount(int(context.maxNumConcurrentTasks(profile)), int(taken))
 
 
+def running_stages(internals: SparkInternals, run_id: str) -> frozenset[int]:
+    """Return the stages of the jobs that a run of a query has under way."""
+    tracker = internals.context.statusTracker()
+    found: set[int] = set()
+    for job in tracker.getJobIdsForGroup(run_id):
+        info = tracker.getJobInfo(job)
+        if info.isDefined() and info.get().status().name() == "RUNNING":
+            found.update(int(stage) for stage in info.get().stageIds())
+    return frozenset(found)
+
+
 def rows_read(internals: SparkInternals, stages: Iterable[int]) -> int:
     """Return the rows that running tasks of these stages have read from sources so far.
 
@@ -85,8 +99,29 @@ class CpuTimes:
 
     at_ms: int
     """By the executor's own clock."""
+    gauge: int
+    """Which gauge of the executor says so: each counts from its own beginning."""
     tasks: Mapping[int, int]
     """In ms, by the id of the task."""
+
+
+class Silence:
+    """Notices executors whose reports are no longer new."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, float]] = {}
+        """Of each executor its last report, and when it was read first."""
+
+    def is_silent(self, executor: str, at_ms: int, now_s: float) -> bool:
+        """Whether the report that was made at ``at_ms`` should have been replaced by now.
+
+        True once; the executor has as much time again after that.
+        """
+        last_ms, since_s = self._last.get(executor, (None, now_s))
+        if at_ms == last_ms and now_s - since_s < _SILENT_S:
+            return False
+        self._last[executor] = (at_ms, now_s)
+        return at_ms == last_ms
 
 
 class Gauges:
@@ -97,6 +132,7 @@ class Gauges:
         self._mailbox = str(uuid.uuid4())
         self._begun: set[str] = set()
         self._code: Any = None
+        self._silence = Silence()
 
     def begin(self, executors: Sequence[ExecutorEntry]) -> None:
         """Let executors report, each by a task of a few milliseconds; returns at once."""
@@ -104,7 +140,9 @@ class Gauges:
             self._internals.coordinator.reportActiveInstance(
                 self._mail("open"), "driver", "driver", self._internals.seq(())
             )
-            self._code = generated_code(self._internals.jvm, "gauge.java", "names.java")
+            self._code = generated_code(
+                self._internals.jvm, "gauge.java", "names.java", "errand.java"
+            )
         for executor in executors:
             self._begun.add(executor.id)
             name = f"elastream-gauge-{executor.id}"
@@ -131,7 +169,11 @@ class Gauges:
             return None
         text = str(found.get())
         report = json.loads(text[text.index("{") : text.rindex("}") + 1])
-        return CpuTimes(report["at"], {int(task): ms for task, ms in report["tasks"].items()})
+        if self._silence.is_silent(executor, report["at"], time.monotonic()):
+            self._begun.discard(executor)  # begun again with the next report
+            _log.warning("executor %s no longer reports CPU times: started again", executor)
+        tasks = {int(task): ms for task, ms in report["tasks"].items()}
+        return CpuTimes(report["at"], report["gauge"], tasks)
 
     def close(self) -> None:
         """Let all executors stop reporting."""
@@ -173,7 +215,7 @@ class SlotHold:
         internals = self._internals
         context = internals.spark.sparkContext
         try:
-            code = generated_code(internals.jvm, "hold.java", "names.java")
+            code = generated_code(internals.jvm, "hold.java", "names.java", "errand.java")
             context.setJobGroup(self._group, "elastream", interruptOnCancel=True)
             with marked(internals.spark):
                 if not self._released.is_set():

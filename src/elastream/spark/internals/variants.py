@@ -61,6 +61,7 @@ _BLOCKS: Final = {
     "org.apache.spark.network.shuffle.ExternalBlockStoreClient": ("init", "fetchBlocks"),
     "org.apache.spark.SecurityManager": ("getIOEncryptionKey", "isSslRpcEnabled"),
 }
+_KEEPER: Final = ("keeper.java", "names.java", "errand.java", "transfer.java")
 _ROCKSDB: Final = ("replayChangelog", "load", "loadedVersion_$eq", "lastSnapshotVersion")
 _FILES: Final = "rocksDBFileMapping"
 _FILES_4_2: Final = f"{STATE.replace('.', '$')}$RocksDB$${_FILES}"
@@ -75,7 +76,7 @@ _4_0: Final = Variant(
     join_stores=f"{STATE}.SymmetricHashJoinStateManager",
     newest_java=23,  # its Hadoop calls what Java 24 took away
     has_stateful_realtime=False,
-    keeper=("keeper.java", "names.java", "transfer.java", "store_4_0.java", "closing_4_0.java"),
+    keeper=(*_KEEPER, "store_4_0.java", "closing_4_0.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release", "getAcquiredThreadInfo"),
         ROCKSDB_PROVIDER: ("rocksDB",),
@@ -92,7 +93,7 @@ _4_1: Final = replace(
     file_manager=f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     join_sides=f"{_OPERATORS}.join.StreamingSymmetricHashJoinHelper",
     join_stores=f"{_OPERATORS}.join.SymmetricHashJoinStateManager",
-    keeper=("keeper.java", "names.java", "transfer.java", "store_4_1.java", "closing_4_1.java"),
+    keeper=(*_KEEPER, "store_4_1.java", "closing_4_1.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "getFullLineage"),
         ROCKSDB_PROVIDER: (
@@ -107,7 +108,7 @@ _4_1: Final = replace(
 _4_2: Final = replace(
     _4_1,
     newest_java=None,
-    keeper=("keeper.java", "names.java", "transfer.java", "store_4_2.java", "closing_4_1.java"),
+    keeper=(*_KEEPER, "store_4_2.java", "closing_4_1.java"),
     copy_methods={
         **_4_1.copy_methods,
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES_4_2, "getFullLineage"),
@@ -117,7 +118,7 @@ _4_3: Final = replace(
     _4_2,
     tells_stateful=True,
     has_stateful_realtime=True,
-    keeper=("keeper.java", "names.java", "transfer.java", "store_4_2.java", "closing_4_3.java"),
+    keeper=(*_KEEPER, "store_4_2.java", "closing_4_3.java"),
     copy_methods={
         **_4_2.copy_methods,
         f"{STATE}.StateStore$": ("loadedProviders", "closeProvider"),

@@ -189,7 +189,9 @@ class RealtimeBatches:
         for task in tasks:
             then, now = before[task.executor], self._cpu[task.executor]
             span_ms = now.at_ms - then.at_ms
-            if span_ms <= 0:  # nothing new from there: the next report counts both
+            if (
+                span_ms <= 0 or now.gauge != then.gauge
+            ):  # nothing new from there: the next report counts both
                 return {}, None
             spent_ms = now.tasks.get(task.id, 0) - then.tasks.get(task.id, 0)
             used[task.id] = max(0, spent_ms) * covered_ms / span_ms

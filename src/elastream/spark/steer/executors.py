@@ -17,7 +17,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from elastream.core.events import ExecutorsChanged, Fact
@@ -57,7 +58,8 @@ class SparkExecutorPool:
     """Brings executors to an application and takes them away.
 
     ``stream`` makes the throw-away streaming aggregation, join or the like that warms a new
-    executor; one of the same shape as the queries warms best.
+    executor; one of the same shape as the queries warms best. Executors that come by themselves are
+    held and warmed where the loop ``acts``.
     """
 
     def __init__(
@@ -67,13 +69,18 @@ class SparkExecutorPool:
         monitor: SparkMonitor,
         *,
         stream: Callable[[SparkSession], DataFrame] | None = None,
+        acts: Callable[[], bool] = lambda: True,
     ) -> None:
         self._internals = internals
         self._registry = registry
         self._monitor = monitor
         self.stream = stream or aggregation_stream
         self.slots = SlotLaw(internals, monitor)
-        self.holds = Holds(internals, self.slots)
+        self.holds = Holds(internals, self.slots, acts)
+        self._acts = acts
+        self._warming = threading.Lock()
+        """One warm-up at a time: they share a folder next to the checkpoint."""
+        self._closing = Ticket()
         self._known: frozenset[str] = frozenset()
         """The executors that were reported last."""
         self._growing = False
@@ -115,29 +122,37 @@ class SparkExecutorPool:
             return
         known, self._known = self._known, frozenset(each.id for each in fact.executors)
         came = self._known - known
-        if known and came and not self._growing and self.slots.realtime():
+        if known and came and not self._growing and self._acts() and self.slots.realtime():
             name = "elastream-newcomers"
             threading.Thread(target=self._adopt, args=(came,), name=name, daemon=True).start()
+
+    def close(self) -> None:
+        """Let executors that came by themselves be as they are."""
+        self._closing.cancel()
+        self.holds.close()
 
     def _adopt(self, ids: Collection[str]) -> None:
         try:
             for entry in self._entries(tuple(ids)):
                 self.holds.begin(entry)
-            self.warm(tuple(ids), ticket=Ticket())
+            self.warm(tuple(ids), ticket=self._closing)
+        except GivenUpError:
+            return
         except Exception:  # it is cold then, as it came
             _log.warning("executors %s were not warmed", join_names(sorted(ids)), exc_info=True)
 
     def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         """Make the executors ready for state; returns when they are."""
-        cold = [entry for entry in self._entries(ids) if entry.id not in self._registry.warm]
         watched = self._monitor.watched()
         near = next((each.operators[0].root for each in watched if each.operators), None)
         try:
-            if cold:
-                tasks = WARM_UP_TASKS * len(cold)
-                self.slots.require("no warm-up", ticket, more=tasks)
-                warm_up(self._internals, cold, self.stream, near=near, ticket=ticket)
-                self._registry.warmed(entry.id for entry in cold)
+            with _acquired(self._warming, ticket):
+                cold = [each for each in self._entries(ids) if each.id not in self._registry.warm]
+                if cold:
+                    tasks = WARM_UP_TASKS * len(cold)
+                    self.slots.require("no warm-up", ticket, more=tasks)
+                    warm_up(self._internals, cold, self.stream, near=near, ticket=ticket)
+                    self._registry.warmed(entry.id for entry in cold)
         finally:
             self.holds.let_go_at_boundary(ids)
 
@@ -254,3 +269,14 @@ class SparkExecutorPool:
         ]
         stores = sum(executor in ids for executor in locations)
         return f"the query {query.label} has {stores} state stores on them" if stores else ""
+
+
+@contextmanager
+def _acquired(lock: threading.Lock, ticket: Ticket) -> Iterator[None]:
+    """Hold the lock meanwhile; a wait for it that is given up raises ``GivenUpError``."""
+    while not lock.acquire(timeout=_POLL_S):
+        ticket.check()
+    try:
+        yield
+    finally:
+        lock.release()

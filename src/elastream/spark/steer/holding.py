@@ -10,10 +10,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from elastream.core.events import BoundaryNear, ExecutorsChanged, Fact, LoadObserved, QueryLeft
+from elastream.core.events import (
+    BoundaryNear,
+    ExecutorsChanged,
+    Fact,
+    LoadObserved,
+    QueryLeft,
+    Status,
+)
 from elastream.spark.internals.realtime import SlotHold
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.steer.slots import SlotLaw
@@ -26,11 +33,12 @@ _RELEASE_S: Final = 2.0
 
 
 class Holds:
-    """The executors that are held."""
+    """The executors that are held; only while the loop ``acts`` and warms them."""
 
-    def __init__(self, internals: SparkInternals, law: SlotLaw) -> None:
+    def __init__(self, internals: SparkInternals, law: SlotLaw, acts: Callable[[], bool]) -> None:
         self._internals = internals
         self._law = law
+        self._acts = acts
         self._lock = threading.Lock()
         self._held: dict[str, tuple[ExecutorEntry, SlotHold]] = {}
         self._boundaries: dict[str, SlotHold] = {}
@@ -39,18 +47,19 @@ class Holds:
         """The queries whose batch is about to end."""
         self._warm: set[str] = set()
         """Those that are let go at the end of the next batch."""
+        self._closed = False
 
     def begin(self, executor: ExecutorEntry) -> None:
         """Hold a new executor, where a Real-time query runs that can do without it."""
         slots = executor.slots - OWN_SLOTS
-        if slots <= 0 or not self._law.watches_realtime():
+        if slots <= 0 or not self._acts() or not self._law.watches_realtime():
             return  # only queries that take part say when their batches end
         why = self._law.shortage(more=executor.slots)
         if why is not None:
             _log.warning("executor %s is not held while it is warmed: %s", executor.id, why)
             return
         with self._lock:
-            if executor.id not in self._held:
+            if executor.id not in self._held and not self._closed:
                 hold = SlotHold(self._internals, executor, slots)
                 self._held[executor.id] = (executor, hold)
                 # a batch may begin just now: the rest is free once one is seen in its middle
@@ -72,8 +81,10 @@ class Holds:
             hold.wait(_RELEASE_S)
 
     def close(self) -> None:
-        """Let all go."""
-        self.release(tuple(self._held))
+        """Let all go, and hold none from now on."""
+        with self._lock:
+            self._closed = True
+        self.release({*self._held, *self._boundaries})
 
     def take_in(self, fact: Fact) -> None:
         """Let warm executors go when a batch ends, and hold the others whole until it has."""
@@ -97,11 +108,11 @@ class Holds:
                 return free
             case LoadObserved(load=load) if load.ends_at_ms - load.at_ms > 1000 * _RELEASE_S:
                 return self._begun(load.query)
-            case QueryLeft(query=query):
-                self._ending.discard(
-                    query
-                )  # one that is started again needs the slots, cold or not
-                return self._taken([*self._held, *self._boundaries])
+            case QueryLeft(query=query):  # started again, it needs the slots, cold or not
+                self._ending.discard(query)
+                return self._taken({*self._held, *self._boundaries})
+            case Status() if not self._acts():
+                return self._taken({*self._held, *self._boundaries})
             case ExecutorsChanged(executors=executors):
                 alive = {each.id for each in executors}
                 return self._taken([name for name in self._held if name not in alive])

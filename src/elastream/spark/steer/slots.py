@@ -12,9 +12,9 @@ from typing import Final
 
 from elastream.core.ports import Ticket
 from elastream.model.errors import SparkError
-from elastream.model.words import pluralize
+from elastream.model.words import pluralize, printable
 from elastream.spark.internals.queries import RunningQuery
-from elastream.spark.internals.realtime import SlotCount, count_slots
+from elastream.spark.internals.realtime import SlotCount, count_slots, running_stages
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 
@@ -46,6 +46,8 @@ class SlotLaw:
         self._monitor = monitor
         self._kinds: dict[str, bool] = {}
         """Whether each run is in Real-time Mode."""
+        self._needs: dict[str, int] = {}
+        """The slots that a batch of each query took when it was last seen whole, by its id."""
 
     def realtime(self) -> tuple[RunningQuery, ...]:
         """Return the queries of the application that run in Real-time Mode, watched or not.
@@ -81,12 +83,25 @@ class SlotLaw:
         ``leaving``: executors that would go. ``more``: tasks of our own that would come.
         ``starting``: what a Real-time query needs that would be started.
         """
-        if not self.realtime() and not starting:
+        running = self.realtime()
+        if not running and not starting:
             return None
-        batches = [each.realtime for each in self._monitor.watched() if each.realtime is not None]
-        stages = {stage for each in batches for stage in each.stages}
+        seen = {each.query.run_id: each.realtime for each in self._monitor.watched()}
+        stages, needs = set[int](), starting
+        for query in running:
+            batches = seen.get(query.run_id)
+            if batches is not None and batches.slots:
+                self._needs[query.id] = batches.slots
+                stages |= batches.stages
+                needs += batches.slots
+                continue
+            slots = self._internals.queries.slots_of_plan(query) or self._needs.get(query.id)
+            if slots is None:
+                name = printable(query.label)
+                return f"the slots that query {name} needs are not known before its first batch"
+            stages |= running_stages(self._internals, query.run_id)
+            needs += slots
         count = count_slots(self._internals, stages)
-        needs = sum(each.slots for each in batches) + starting
         return shortage(count, needs, leaving=sum(each.slots for each in leaving), more=more)
 
     def require(
