@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -123,22 +125,25 @@ while any(query.lastProgress is None for query in queries):
 """
 
 STEERED = """
-import json, subprocess, sys, time
-from pyspark.sql import SparkSession
+import subprocess
+from pathlib import Path
 
 
 def control(*arguments):
-    command = [sys.executable, "-m", "elastream.cli.main", "control", sys.argv[1], *arguments]
+    command = [sys.executable, "-m", "elastream.cli.main", "control", sys.argv[2], *arguments]
     ran = subprocess.run(command, capture_output=True, text=True)
     return ran.returncode, (ran.stdout + ran.stderr).strip()
 
 
-spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
-rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
-counts = rows.groupBy((rows.value % 7).alias("key")).count().writeStream
-query = counts.outputMode("complete").format("noop").queryName("counts").start()
-while query.lastProgress is None or query.lastProgress.batchId < 2:
-    time.sleep(0.1)
+def pass_batches(number):
+    before = query.lastProgress["batchId"]
+    while query.lastProgress["batchId"] < before + number:
+        time.sleep(0.1)
+
+
+log, deadline = Path(sys.argv[1]), time.monotonic() + 400
+while '"done"' not in log.read_text() and time.monotonic() < deadline:
+    time.sleep(0.2)
 said = [
     control("pause"),
     control("set", "tau=0.5", "max_executors=0"),
@@ -146,13 +151,11 @@ said = [
     control("status"),
     control("detach"),
 ]
-before = query.lastProgress["batchId"]
-while query.lastProgress["batchId"] < before + 2:
-    time.sleep(0.1)
+pass_batches(2)
 said.append(control("resume"))
 print(json.dumps(said))
-spark.stop()
 """
+"""What a program does that is scaled by a goal and steered from a shell while it runs."""
 
 
 def events_of(log: Path) -> list[tuple[str, str | None]]:
@@ -161,39 +164,57 @@ def events_of(log: Path) -> list[tuple[str, str | None]]:
     return [(each.kind, each.query) for each in decisions]
 
 
-def test_an_unmodified_program_runs_attached_and_ends_as_it_does(tmp_path: Path) -> None:
-    log, scratch = tmp_path / "decisions.jsonl", tmp_path / "scratch"
+@dataclass(frozen=True)
+class Ran:
+    """A program of COUNTS, scaled by a goal of an outside package and steered from a shell."""
+
+    process: subprocess.CompletedProcess[str]
+    arguments: list[str]
+    decisions: list[Decision]
+    left: list[Path]
+    """What is left in its scratch folder and of its socket."""
+
+
+@pytest.fixture(scope="module")
+def ran(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("ran")
+    log, socket, scratch = folder / "decisions.jsonl", folder / "run.sock", folder / "scratch"
     scratch.mkdir()
-    ran = by_elastream(
-        written(tmp_path, COUNTS),
-        "an argument",
-        options=f"--log {log} --page 0",
-        environ={"TMPDIR": str(scratch)},
+    arguments = [str(log), str(socket)]
+    process = by_elastream(
+        written(folder, COUNTS.replace("query.stop()\n", f"{STEERED}query.stop()\n", 1)),
+        *arguments,
+        options=f"--goal two --planner in-turn --log {log} --control {socket} --page 0",
+        environ={"TMPDIR": str(scratch), "PYTHONPATH": str(site)},
     )
-    assert ran.returncode == 4, ran.stderr
-    assert json.loads(ran.stdout) == {
+    decisions = [each for each in read_decisions(log) if isinstance(each, Decision)]
+    left = [*scratch.glob("elastream-*"), *folder.glob("run.sock")]
+    return Ran(process, arguments, decisions, left)
+
+
+def test_an_unmodified_program_runs_attached_and_ends_as_it_does(ran: Ran) -> None:
+    process = ran.process
+    assert process.returncode == 4, process.stderr
+    assert json.loads(process.stdout.splitlines()[-1]) == {
         "exact": True,
         "master": "local-cluster[2,1,800]",
         "name": "counts",
         "worker": [[[], False]],
-        "arguments": ["an argument"],
+        "arguments": ran.arguments,
     }
-    assert [line for line in ran.stderr.splitlines() if line.startswith("elastream")] == []
-    kinds = events_of(log)
+    assert [line for line in process.stderr.splitlines() if line.startswith("elastream")] == []
+    kinds = [(each.kind, each.query) for each in ran.decisions]
     assert kinds[0] == ("attach", None)
     assert ("join", "counts") in kinds
     assert ("refuse", "plain") in kinds
     assert kinds[-1] == ("detach", None)
-    assert list(scratch.glob("elastream-*")) == []
+    assert ran.left == []
 
 
-def test_a_running_program_is_steered_from_a_shell_and_its_query_runs_on(tmp_path: Path) -> None:
-    log, path = tmp_path / "decisions.jsonl", tmp_path / "run.sock"
-    options = f"--log {log} --control {path}"
-    ran = by_elastream(written(tmp_path, STEERED), str(path), options=options)
-    assert ran.returncode == 0, ran.stderr
+def test_a_running_program_is_steered_from_a_shell_and_its_query_runs_on(ran: Ran) -> None:
+    assert ran.process.returncode == 4, ran.process.stderr
     codes, (paused, refused, updated, status, detached, late) = zip(
-        *json.loads(ran.stdout), strict=True
+        *json.loads(ran.process.stdout.splitlines()[0]), strict=True
     )
     assert codes == (0, 2, 0, 0, 0, 2)
     assert paused.startswith("paused, asked for by ")
@@ -202,9 +223,16 @@ def test_a_running_program_is_steered_from_a_shell_and_its_query_runs_on(tmp_pat
     assert "Held back: paused since " in status
     assert detached.startswith("detached, asked for by ")
     assert late == "elastream: it has let go of the application; the queries run on as they are"
-    kinds = [kind for kind, _ in events_of(log)]
-    assert kinds[-4:] == ["pause", "refuse", "update", "detach"]
-    assert not path.exists()
+    steered = ("pause", "refuse", "update", "detach")
+    kinds = [each.kind for each in ran.decisions if each.query is None and each.kind in steered]
+    assert kinds == ["pause", "refuse", "update", "detach"]
+
+
+def test_a_goal_and_a_planner_of_an_outside_package_scale_a_program(ran: Ran) -> None:
+    reasons = {each.kind: each.reason for each in ran.decisions}
+    assert reasons["scale-out"] == "scale-out to 2: two are better"
+    assert "each executor in turn" in reasons["plan"]
+    assert reasons["done"].startswith("scale-out from 1 to 2 executors done: ")
 
 
 @pytest.mark.slow

@@ -138,6 +138,7 @@ def test_three_queries_stay_exact_through_scaling_a_kill_an_end_and_a_restart(
     assert seen == Counter(range(LATER, max(seen) + 1))
 
 
+@pytest.mark.slow  # the demo does, tests/core idles
 def test_an_overloaded_query_gets_executors_and_gives_them_back_when_all_is_idle(
     spark: SparkSession, application: Application, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_replaced_store_is_closed_when_its_task_has_ended_and_not_waited_for(
     assert not owner.is_open()
 
 
+@pytest.mark.slow  # a fault of Spark's
 def test_spark_s_own_closing_leaves_a_store_open_that_a_task_uses_for_too_long(
     spark: SparkSession, tmp_path: Path
 ) -> None:

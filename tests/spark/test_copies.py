@@ -112,9 +112,8 @@ def test_an_aggregation_in_checkpoint_format_2_stays_exact(spark: SparkSession) 
         assert state == aggregation_answer(run.committed_rows())
 
 
-@pytest.mark.parametrize(
-    "version", ["2", *(pytest.param(each, marks=pytest.mark.slow) for each in "34")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("version", "234")
 def test_a_join_of_every_state_format_that_spark_begins_stays_exact(
     spark: SparkSession, version: str
 ) -> None:
@@ -137,9 +136,8 @@ def counts(rows: Counter[tuple[object, ...]]) -> dict[object, object]:
     return dict(found)
 
 
-@pytest.mark.parametrize(
-    "stream", [running_counts, pytest.param(counts_in_pandas, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [running_counts, counts_in_pandas])
 def test_state_of_python_functions_stays_exact(
     spark: SparkSession, stream: Callable[[SparkSession], DataFrame]
 ) -> None:

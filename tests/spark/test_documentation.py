@@ -45,14 +45,7 @@ if TYPE_CHECKING:
 LIVE = [page for page in PAGES if needs_spark(page)]
 OWN_SESSION = [page for page in LIVE if builds_session(page)]
 SHARED_SESSION = [page for page in LIVE if page not in OWN_SESSION]
-IN_EVERY_RUN = (
-    "README.md",
-    "docs/how-to/hand-a-query-over.md",
-    "docs/how-to/several-queries.md",
-    "docs/page.md",
-    "docs/replication",
-    "docs/resilience",
-)
+IN_EVERY_RUN = ("README.md",)
 NO_CACHE = {"XDG_CACHE_HOME": os.devnull}
 """With it a Spark home goes with the test."""
 

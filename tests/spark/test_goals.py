@@ -83,6 +83,7 @@ def assert_exact(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -
     assert aggregation_state(spark, str(checkpoint)) == answer
 
 
+@pytest.mark.slow  # tests/replication simulates it
 def test_replication_gives_executors_back_and_asks_for_them_and_results_stay_exact(
     spark: SparkSession, counting: tuple[StreamingQuery, Path]
 ) -> None:

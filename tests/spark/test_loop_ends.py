@@ -144,6 +144,7 @@ def test_queries_are_waited_for_also_where_the_loop_has_failed_before_they_end(
         assert attachment.await_queries(PATIENCE_S)
 
 
+@pytest.mark.slow  # a loop that failed is in every run
 def test_a_loop_that_receives_nothing_any_more_ends_and_says_why(
     start: Callable[[], StreamingQuery],
 ) -> None:

@@ -89,6 +89,7 @@ def test_an_order_that_no_keeper_has_is_delivered_again(spark: SparkSession, los
         assert losses.delivered == lost + 1
 
 
+@pytest.mark.slow  # three losses are in every run
 def test_an_order_that_is_lost_each_time_does_not_come_and_it_is_said_why(
     spark: SparkSession,
 ) -> None:
@@ -102,6 +103,7 @@ def test_an_order_that_is_lost_each_time_does_not_come_and_it_is_said_why(
         assert losses.delivered == 4
 
 
+@pytest.mark.slow  # three losses are in every run
 def test_an_order_that_a_living_keeper_does_not_have_is_delivered_again_at_once(
     spark: SparkSession,
 ) -> None:

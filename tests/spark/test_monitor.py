@@ -78,6 +78,7 @@ def test_operators_with_a_shuffle_between_them_have_tasks_of_their_own(
         assert {task.task: task.executor for task in run.batches[-1].tasks} == wanted
 
 
+@pytest.mark.slow
 def test_operators_behind_a_union_are_distinguished(spark: SparkSession) -> None:
     counts = windows(spark).groupBy("window", "key").count()
     totals = windows(spark).groupBy("window").count().selectExpr("window", "0L key", "count")

@@ -44,6 +44,7 @@ def test_its_tasks_go_where_they_are_asked_to_and_no_row_is_lost(spark: SparkSes
     assert values == list(range(0, run.committed_rows(), 2))
 
 
+@pytest.mark.slow  # test_monitor.py places such operators apart
 def test_it_and_the_operator_that_follows_are_placed_apart(spark: SparkSession) -> None:
     with running(counted(spark), mode="append", sink="memory") as run:
         operators = sorted({task.operator for task in run.tasks})

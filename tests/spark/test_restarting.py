@@ -288,6 +288,7 @@ def test_a_repartitioning_that_was_begun_and_failed_is_reported_with_what_comes_
     assert why in caplog.messages
 
 
+@pytest.mark.slow
 def test_a_query_that_was_repartitioned_before_the_failure_is_reported_with_its_partitions(
     spark: SparkSession, start: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +331,7 @@ def test_whoever_leaves_impatiently_lets_the_start_under_way_be_the_last(
             stopping.result(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_a_function_that_starts_another_query_is_called_once_and_the_query_stays_stopped(
     spark: SparkSession, folder: Path, start: Restart
 ) -> None:

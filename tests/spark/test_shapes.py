@@ -55,7 +55,7 @@ def key() -> Column:
         pytest.param(limited, "append", 1, marks=pytest.mark.slow),
         pytest.param(distinct, "append", 4, marks=pytest.mark.slow),
         (sessions, "append", 4),
-        (counts_of_counts, "append", 8),
+        pytest.param(counts_of_counts, "append", 8, marks=pytest.mark.slow),
     ],
 )
 def test_all_tasks_of_a_shape_are_known_and_go_where_they_are_asked_to(

@@ -35,7 +35,7 @@ def counts_of_a_join(spark: SparkSession) -> DataFrame:
     ("shape", "mode"),
     [
         (deduplicated_counts, "update"),
-        (counts_of_a_join, "append"),
+        pytest.param(counts_of_a_join, "append", marks=pytest.mark.slow),
         pytest.param(window_totals, "append", marks=pytest.mark.slow),
     ],
 )

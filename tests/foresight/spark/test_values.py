@@ -18,7 +18,7 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POOLED = GrowthSettings(most_listed=0, pool=150, parents=20, rounds=3)
+POOLED = GrowthSettings(most_listed=0, pool=60, parents=8, rounds=2)
 
 
 def problem_of(seed: int = 1, *, directed: bool = False) -> ProjectionProblem:
@@ -27,7 +27,7 @@ def problem_of(seed: int = 1, *, directed: bool = False) -> ProjectionProblem:
     matrix = random.random((4, 4))
     ways = ["down", "up", "down", "up"] if directed else None
     chain = MigrationChain.of(sizes, matrix / matrix.sum(axis=1, keepdims=True), 0.8, ways)
-    work, state = random.integers(5, 30, (2, 13)).tolist()
+    work, state = random.integers(5, 30, (2, 10)).tolist()
     return ProjectionProblem.of(work, [size + 0.5 for size in state], 0.6, chain)
 
 

@@ -91,6 +91,7 @@ def disagrees(run: Handover, whole_from_ms: int) -> bool:
     return False
 
 
+@pytest.mark.slow  # the simulated handover has such targets
 def test_a_target_that_starts_behind_takes_over_though_no_row_comes_and_executors_write_the_results(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_row_windows_are_put_out_once_by_both_together(
     check(spark, row_sums(made, length=5, slide=slide), row_windows(made, 5, slide), tmp_path)
 
 
+@pytest.mark.slow
 def test_joined_pairs_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -140,6 +142,7 @@ def test_row_windows_over_a_join_are_put_out_once_by_both_together(
     check(spark, query, pair_windows(made, 800, 5, 2), tmp_path)
 
 
+@pytest.mark.slow
 def test_rows_that_come_too_late_are_dropped_and_counted(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def texts(recording: Recording, until: int) -> list[str]:
     return [t for part in recording.slices(0, until) for t in part.column("text").to_pylist()]
 
 
+@pytest.mark.slow  # the stream gives them in every run
 def test_a_batch_read_gives_the_rows_of_the_recording(
     spark: SparkSession, recording: Recording
 ) -> None:
@@ -147,6 +148,7 @@ def test_the_stream_that_warms_executors_reads_and_counts_as_the_job_does(
     assert (job.clock.start_ms, job.clock.rows_available(recording, 1e15)) == (None, 0)
 
 
+@pytest.mark.slow
 def test_ballast_words_have_a_large_state_that_is_checked(
     spark: SparkSession, folder: Path
 ) -> None:

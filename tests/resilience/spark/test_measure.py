@@ -86,6 +86,7 @@ def test_queries_that_cannot_be_measured_are_refused_in_one_line(
     assert counting.query.isActive
 
 
+@pytest.mark.slow
 def test_work_without_state_is_load_that_cannot_be_placed(counting: RunningQuery) -> None:
     found = measure([counting.query], ["numbers"], batches=4, timeout_s=PATIENCE_S)
     assert len(found.capacity) == 2

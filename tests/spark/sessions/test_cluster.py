@@ -119,6 +119,7 @@ def test_executors_whose_driver_was_killed_end_with_the_session_and_leave_nothin
     assert ended.stdout == "[] False\n", ended.stderr[-2000:]
 
 
+@pytest.mark.slow  # a session of its own
 def test_spark_runs_on_the_bundled_java_and_an_interrupt_leaves_nothing_behind() -> None:
     program = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True)
     try:

@@ -137,6 +137,7 @@ def test_work_and_state_are_what_counting_one_by_one_gives(
     assert sum(read_totals(tmp_path / "trace", "records")) == came == report.records
 
 
+@pytest.mark.slow
 def test_a_key_of_any_type_goes_where_spark_shuffles_it(spark: SparkSession) -> None:
     from pyspark.sql import functions as f
 
@@ -149,6 +150,7 @@ def test_a_key_of_any_type_goes_where_spark_shuffles_it(spark: SparkSession) -> 
         assert wrong.count() == 0
 
 
+@pytest.mark.slow
 def test_csv_and_parquet_read_alike_whatever_the_form_of_time(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -192,6 +194,7 @@ def test_bad_rows_are_counted_by_their_fault(spark: SparkSession, tmp_path: Path
     assert read_manifest(tmp_path / "trace")["report"]["bad_rows"] == report.bad_rows
 
 
+@pytest.mark.slow
 def test_too_many_bad_rows_are_an_error_and_leave_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -201,6 +204,7 @@ def test_too_many_bad_rows_are_an_error_and_leave_nothing(
     assert not (tmp_path / "trace").exists()
 
 
+@pytest.mark.slow
 def test_a_stray_time_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     rows = [*posts(10), {"time": "0002-01-01T00:00:00Z", "text": "once upon a time"}]
     path = write_json(tmp_path / "posts.json", rows)
@@ -225,6 +229,7 @@ def test_wrong_columns_are_named(
         build_trace(spark, settings_of(path, **changes), tmp_path / "trace")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_cut_short_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     path = Path(write_json(tmp_path / "posts.json.gz", posts(400)))
     path.write_bytes(path.read_bytes()[:-900])

@@ -87,6 +87,7 @@ def test_every_ranking_of_the_stream_equals_the_plain_one(
     assert len(streamed) >= 45, "all minutes but those the watermark still holds are reported"
 
 
+@pytest.mark.slow
 def test_a_table_is_ranked_as_the_stream_is(spark: SparkSession, tmp_path: Path) -> None:
     trips = tmp_path / "trips.csv"
     make_trips(MadeTrips(seed=2, span_s=600, trips_a_minute=60), trips)
