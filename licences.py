@@ -22,8 +22,8 @@ _HEAD = """# Licences
 What `requirements.lock` installs, and under which licence each package says it is.
 Made by `make licences`; a test looks whether it is current.
 
-| package | version | licence |
-|---|---|---|
+| licence | packages |
+|---|---|
 """
 
 
@@ -51,10 +51,18 @@ def licence(package: str) -> str:
     return text[0][:_LONG] if text else "not named"
 
 
+def by_licence() -> dict[str, list[str]]:
+    """Return the packages of each licence, in the order of the lock."""
+    found: dict[str, list[str]] = {}
+    for name, version, _ in locked():
+        found.setdefault(licence(name), []).append(f"{name} {version}")
+    return dict(sorted(found.items()))
+
+
 def page() -> str:
     """Return the list."""
-    rows = (f"| {name} | {version} | {licence(name)} |" for name, version, _ in locked())
-    return _HEAD + "\n".join(rows) + "\n"
+    rows = (f"| {each} | {', '.join(packages)} |\n" for each, packages in by_licence().items())
+    return _HEAD + "".join(rows)
 
 
 if __name__ == "__main__":
