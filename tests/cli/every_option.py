@@ -387,6 +387,14 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--batches", "1"),
         _wrong("--json", "/"),
     ),
+    "bench transfer": (
+        _wrong("--store", "tape"),
+        _wrong("--partition-mb", "0"),
+        _wrong("--store-mb-per-s", "0"),
+        _wrong("--store-open-ms", "-1"),
+        _wrong("--repeats", "0"),
+        _wrong("--json", "/"),
+    ),
     "study resilience": (
         Call("--input", "--input none.json", "none.json: "),
         _wrong("--figures", "99"),

@@ -14,6 +14,7 @@ from elastream_lab.cli.bench_failure import failure
 from elastream_lab.cli.bench_peers import peers
 from elastream_lab.cli.bench_relief import relief
 from elastream_lab.cli.bench_sweep import sweep
+from elastream_lab.cli.bench_transfer import transfer
 from elastream_lab.cli.state_sizes import STATE, states_of
 from elastream_lab.cli.trials import run_trials
 
@@ -35,6 +36,7 @@ app.command("elasticity")(elasticity)
 app.command("failure")(failure)
 app.command("relief")(relief)
 app.command("sweep")(sweep)
+app.command("transfer")(transfer)
 
 _TABLE_WIDTH = 200
 """What the table needs, also where the output is not a terminal."""
