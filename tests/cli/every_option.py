@@ -392,6 +392,8 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--partition-mb", "0"),
         _wrong("--store-mb-per-s", "0"),
         _wrong("--store-open-ms", "-1"),
+        _wrong("--executor-mb-per-s", "0"),
+        _wrong("--offers", "-1"),
         _wrong("--repeats", "0"),
         _wrong("--json", "/"),
     ),

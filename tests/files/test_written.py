@@ -51,6 +51,7 @@ ALLOWED = {
     f"{_LAB}/benchmarks/peers/flink/peer.py": SCRATCH,
     f"{_LAB}/benchmarks/peers/rows.py": SCRATCH,
     f"{_LAB}/benchmarks/relief/rows.py": SCRATCH,
+    f"{_LAB}/benchmarks/transfer/run.py": SCRATCH,
     f"{_LAB}/benchmarks/_row_costs.py": SCRATCH,
     f"{_LAB}/benchmarks/traces.py": SCRATCH,
     f"{_LAB}/campaign/application.py": "standard output of a child, a line each",

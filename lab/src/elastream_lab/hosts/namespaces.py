@@ -6,12 +6,15 @@ Names bear the process that made them, so that what a process has left that was 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +25,10 @@ _OURS: Final = re.compile(r"elastream-(\d+)-")
 _POLL_S: Final = 0.02
 _BURST: Final = 80 << 10
 """Bytes that go at once: no less than the largest frame."""
+_BURST_S: Final = 0.002
+"""What a loopback of known width carries in this time goes at once."""
+_NEW_NETWORK: Final = 0x40000000
+"""Linux's CLONE_NEWNET."""
 _HELD: Final = 8 << 20
 """Bytes that wait on a host before it drops some; TCP waits before."""
 
@@ -67,6 +74,26 @@ def limit(name: str, bytes_per_s: float | None) -> None:
         return
     bucket = ("rate", f"{round(8 * bytes_per_s)}bit", "burst", str(_BURST), "limit", str(_HELD))
     _run("tc", "-n", name, "qdisc", "replace", "dev", "eth0", "root", "tbf", *bucket)
+
+
+@contextmanager
+def limited_loopback(bytes_per_s: float) -> Iterator[None]:
+    """Take this thread, and what it starts, into a network that is a loopback of known width.
+
+    Only for a thread that has no connections, in a process that goes on to start others.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open() as before:
+        if libc.unshare(_NEW_NETWORK) != 0:
+            raise ElastreamError(f"no network of its own: {os.strerror(ctypes.get_errno())}")
+        try:
+            _ip("link", "set", "lo", "up")
+            burst = max(_BURST, round(_BURST_S * bytes_per_s))
+            bucket = ("rate", f"{round(8 * bytes_per_s)}bit", "burst", f"{burst}")
+            _run("tc", "qdisc", "add", "dev", "lo", "root", "tbf", *bucket, "limit", str(_HELD))
+            yield
+        finally:
+            libc.setns(before.fileno(), _NEW_NETWORK)
 
 
 def end_processes(name: str) -> None:
