@@ -100,6 +100,23 @@ def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing(
     assert done.figures["bytes_from_storage"] == 6 * MIB - sent
 
 
+def test_a_copy_says_how_long_its_state_should_travel_once_links_were_measured() -> None:
+    workload = even_workload(8, lambda _: 100.0, name=QUERY, state_bytes=50 * MIB)
+    settings = ClusterSettings(executors=2, copy_s=0.0, bytes_per_s=100 * MIB)
+    movement = replace(PATIENT.movement, copy_source="executor")
+    run = Harness(SimulatedCluster(workload, settings), replace(PATIENT, movement=movement))
+    run.batches(2)
+    for _ in range(2):
+        ask(run, 3)
+        run.batches(4)
+        run.judged()
+    first, second = (decision for decision in run.decisions if decision.kind == "copy")
+    assert "forecast_s" not in first.figures
+    assert second.figures["forecast_s"] == 1.0
+    assert " in 1.0 s (1.0 s by the links), 157 MB from executors" in second.reason
+    assert run.state.link_bytes_per_s == {"0": 100 * MIB, "1": 100 * MIB}
+
+
 def test_a_batch_with_copies_ahead_takes_no_longer_than_one_before() -> None:
     def batch_of_the_move(*, copy_s: float | None) -> float:
         workload = even_workload(8, lambda _: 100.0, name=QUERY, state_bytes=100 * MIB)

@@ -83,6 +83,9 @@ class Copied:
     """Why the state of a task is not; ``None`` where that of all is."""
     choice: str = ""
     """Why the bytes came from where they came from; empty where there is nothing to say."""
+    link_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+    """What the link of each executor was seen to carry, by executor; empty where no executor sent
+    much."""
 
     @property
     def bytes(self) -> int:

@@ -107,7 +107,7 @@ def on_copies_result(state: LoopState, result: object) -> Transition:
         return _failed(replace(state, standbys=standbys), result.why)
     assert isinstance(result, Copied)  # noqa: S101 - the answer to a copy
     standbys = replace(standbys, there=result.tasks & standbys.wanted.keys())
-    state = replace(state, standbys=standbys)
+    state = replace(with_links(state, result), standbys=standbys)
     wanted, there = len(standbys.wanted), len(standbys.there)
     took_s = state.passed_s(standbys.since_ms)
     reason = f"{there} of {pluralize(wanted, 'task')} have a copy that follows, in {took_s:.0f} s"
@@ -124,6 +124,14 @@ def on_copies_result(state: LoopState, result: object) -> Transition:
     if wanted and not there:
         state = replace(state, standbys=replace(standbys, failed_ms=state.now_ms))
     return state, (log,)
+
+
+def with_links(state: LoopState, copied: Copied) -> LoopState:
+    """Remember what the links of executors were seen to carry."""
+    seen = {**state.link_bytes_per_s, **copied.link_bytes_per_s}
+    alive = {each.id for each in state.all_executors}
+    kept = {executor: rate for executor, rate in seen.items() if executor in alive}
+    return replace(state, link_bytes_per_s=kept)
 
 
 def forget_lost(state: LoopState, copies: Mapping[TaskId, str]) -> Transition:

@@ -245,6 +245,8 @@ class LoopState:
     """What spares have cost so far."""
     can_copy: bool = False
     """Whether the runtime can copy state ahead of its task."""
+    link_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+    """What the links of executors were seen to carry when state was sent, by executor."""
     standbys: Standbys = Standbys()
     copied: bool = False
     """Whether copies were asked for that may still be there."""

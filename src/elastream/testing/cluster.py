@@ -169,12 +169,17 @@ class SimulatedCluster:
             for query in self.queries.values()
             for task, each in zip(query.workload.task_ids, query.workload.tasks, strict=True)
         }
-        owned = {task for task, owner in self.where().items() if owner in alive}
+        where = self.where()
+        owned = {task for task, owner in where.items() if owner in alive}
         sent = {task for task in self.copies if task in owned and source != "storage"}
         from_storage = sum(sizes[task] for task in self.copies if task not in sent)
         why = None if len(self.copies) == len(wanted) else "its executor was lost"
         from_executors = sum(sizes[task] for task in sent)
-        return Copied(frozenset(self.copies), from_storage, from_executors, why)
+        width = self.settings.bytes_per_s
+        ends = {node for task in sent for node in (where[task], self.copies[task])}
+        links = {} if width is None else dict.fromkeys(ends, width)
+        copied = frozenset(self.copies)
+        return Copied(copied, from_storage, from_executors, why, link_bytes_per_s=links)
 
     def drop(self) -> None:
         """Drop every copy that was not taken over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
 import pytest
 
@@ -10,15 +11,24 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream_lab.studies.transfer.migrations import Migration, made_migrations, planned
 from elastream_lab.studies.transfer.study import TransferStudy, transfer_figure
-from elastream_lab.studies.transfer.ways import WAYS, Way, estimated_s, rounds, simulated_s
+from elastream_lab.studies.transfer.ways import (
+    WAYS,
+    Order,
+    Way,
+    estimated_s,
+    free_to_begin,
+    rounds,
+    simulated_s,
+    whole_tasks,
+)
 
 MADE = made_migrations(0)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["phases", "at once"])
 @pytest.mark.parametrize("migration", MADE, ids=lambda each: each.name)
 def test_every_byte_is_sent_once_from_where_it_was_to_where_it_shall_be(
-    migration: Migration, way: Way
+    migration: Migration, way: Literal["phases", "at once"]
 ) -> None:
     moves = {move.task: move for move in migration.plan.moves}
     sent: Counter[int] = Counter()
@@ -35,6 +45,22 @@ def test_every_byte_is_sent_once_from_where_it_was_to_where_it_shall_be(
     assert sent == {task: move.state for task, move in moves.items()}
 
 
+@pytest.mark.parametrize("migration", MADE, ids=lambda each: each.name)
+def test_whole_tasks_begin_in_turn_where_both_ends_are_free(migration: Migration) -> None:
+    orders, taken_s = whole_tasks(migration), 0.0
+    pieces = [piece for *_, sent in orders for piece in sent]
+    moves = migration.plan.moves
+    assert sorted(pieces) == sorted((m.task, 0, m.state) for m in moves)
+    waiting, ends = list(orders), dict[Order, float]()
+    while waiting or ends:
+        for order in free_to_begin(waiting, ends):
+            waiting.remove(order)
+            ends[order] = taken_s + sum(size for *_, size in order[2]) / 4e6
+        taken_s = min(ends.values())
+        ends = {order: end_s for order, end_s in ends.items() if end_s > taken_s}
+    assert taken_s == pytest.approx(estimated_s(migration, "in turn", 4e6))
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("migration", MADE, ids=lambda each: each.name)
 def test_the_simulated_cluster_takes_what_is_estimated(migration: Migration, way: Way) -> None:
@@ -49,7 +75,7 @@ def test_a_migration_of_a_user_is_planned_and_one_that_moves_nothing_is_refused(
     assert (migration.nodes, migration.state_bytes) == (4, 20)
     figure = transfer_figure(TransferStudy((migration,), "given", 10.0), print)
     assert figure.trend_holds
-    assert [row["simulated_s"] for row in figure.rows] == [1.0, 1.0]
+    assert [row["simulated_s"] for row in figure.rows] == [1.0, 1.0, 1.0]
     still = StepProblem.of([1] * 4, [10] * 4, [[0, 2], [2, 4]], 2, 0.0)
     with pytest.raises(ProblemError, match="mine: nothing moves"):
         planned("mine", still)

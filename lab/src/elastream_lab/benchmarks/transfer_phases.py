@@ -7,9 +7,8 @@ where whole tasks are sent, each in its turn as soon as both its links are free.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console
@@ -17,9 +16,11 @@ from rich.table import Table
 
 from elastream.foresight.ssm.single_step import single_step
 from elastream.model.plan import Move, StepPlan
+from elastream.placement.transfer.forecast import tasks_in_order, timed_phases
 from elastream.placement.transfer.transfer_phases import least_length, transfer_phases
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
+from elastream_lab.studies.transfer.whole_tasks import whole_tasks_s
 
 
 def run() -> None:
@@ -33,7 +34,8 @@ def run() -> None:
         "ms",
         "phases",
         "length",
-        "without",
+        "in turn",
+        "unordered",
     ):
         table.add_column(heading, justify="left" if heading == "moves" else "right", no_wrap=True)
     transfer_phases([(0, 1, 1)])  # loads SciPy
@@ -47,6 +49,8 @@ def run() -> None:
             phases = transfer_phases(moves)
             times.append(time.perf_counter() - started)
         bound = least_length(moves)
+        nodes = 1 + max(max(pair) for pair in pairs)
+        timed = timed_phases(moves, 1, nodes)
         table.add_row(
             name,
             f"{len(moves):,}",
@@ -55,7 +59,8 @@ def run() -> None:
             f"{min(times) * 1e3:.1f}",
             f"{len(phases)}",
             f"{sum(phase.length for phase in phases) / bound:.3f}",
-            f"{_whole_tasks(moves) / bound:.3f}",
+            f"{_whole_tasks(moves, tasks_in_order(timed)) / bound:.3f}",
+            f"{_whole_tasks(moves, sorted(move.task for move in moves)) / bound:.3f}",
         )
     Console().print(table)
     print("busy: partners of the node that has most, the least phases any schedule needs")
@@ -92,30 +97,7 @@ def _random(nodes: int, moves: int) -> list[Move]:
     return [Move(task, *end) for task, end in enumerate(ends)]
 
 
-def _whole_tasks(moves: Sequence[Move]) -> float:
-    """Return when the last task arrives if each starts, in turn, once both its links are free."""
-    leaving: defaultdict[int, dict[int, Move]] = defaultdict(dict)
-    coming: defaultdict[int, dict[int, Move]] = defaultdict(dict)
-    for move in moves:
-        leaving[move.source][move.task] = coming[move.target][move.task] = move
-    sending: set[int] = set()
-    receiving: set[int] = set()
-    running: list[tuple[float, int, Move]] = []
-
-    def start(waiting: Iterable[Move], now: float) -> None:
-        for move in waiting:
-            if move.source not in sending and move.target not in receiving:
-                sending.add(move.source)
-                receiving.add(move.target)
-                heappush(running, (now + move.state, move.task, move))
-                del leaving[move.source][move.task], coming[move.target][move.task]
-
-    start(moves, 0)
-    now = 0.0
-    while running:
-        now, _, done = heappop(running)
-        sending.remove(done.source)
-        receiving.remove(done.target)
-        start(list(leaving[done.source].values()), now)
-        start(list(coming[done.target].values()), now)
-    return now
+def _whole_tasks(moves: Sequence[Move], order: Sequence[int]) -> float:
+    by_task = {move.task: move for move in moves}
+    sent = [by_task[task] for task in order]
+    return whole_tasks_s([(move.source, move.target, move.state) for move in sent], 1.0)

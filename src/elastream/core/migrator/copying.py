@@ -11,8 +11,10 @@ moves it, and the log has the reason. A task whose standby is where it goes need
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
 from elastream.core.change import Change, Destination
@@ -32,7 +34,7 @@ from elastream.core.goal import Failure
 from elastream.core.migrator.ending import note_waiting, plan_without
 from elastream.core.next import BeginMoving
 from elastream.core.ports import Copied
-from elastream.core.standbys import still_standing
+from elastream.core.standbys import still_standing, with_links
 from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import TaskId
 from elastream.model.plan import Move
@@ -54,6 +56,8 @@ class Copying(Phase):
     """Where a copy was asked for."""
     moving: frozenset[TaskId]
     """The tasks that move; the others' copies are standbys."""
+    forecast_s: float | None = None
+    """How long their state should travel in phases; ``None`` where no link was measured."""
 
     def on(self, state: LoopState, event: Event) -> Turn:
         """Move when the copies are there; without them where they failed or take too long."""
@@ -90,6 +94,8 @@ class Copying(Phase):
         wanted, ahead = len(self.moving), copied.tasks & self.moving
         took_s = self.waited_s(state)
         there = f"the state of {len(ahead)} of {pluralize(wanted, 'task')} is ahead of it"
+        forecast_s = self.forecast_s if copied.bytes_from_executors else None
+        expected = "" if forecast_s is None else f" ({forecast_s:.1f} s by the links)"
         less = "" if copied.why is None else f"; the rest is loaded in its batch: {copied.why}"
         figures = {
             "tasks": wanted,
@@ -98,11 +104,14 @@ class Copying(Phase):
             "bytes_from_storage": copied.bytes_from_storage,
             "bytes_from_executors": copied.bytes_from_executors,
             "seconds": round(took_s, 1),
+            **({} if forecast_s is None else {"forecast_s": round(forecast_s, 1)}),
         }
-        reason = f"{there}, in {took_s:.1f} s{_origin(copied)}{less}"
+        reason = f"{there}, in {took_s:.1f} s{expected}{_origin(copied)}{less}"
         log = note(state, "copy", reason, figures=figures)
         target = replace(self.target, ahead=self.target.ahead | ahead)
-        state = replace(state, standbys=state.standbys.joined(self.wanted, copied.tasks))
+        state = replace(
+            with_links(state, copied), standbys=state.standbys.joined(self.wanted, copied.tasks)
+        )
         progress = self.change.progress
         progress = replace(
             progress,
@@ -140,7 +149,8 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Turn
         target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
     first = [task for task in large if task in chosen]
     sizes = {task: loads[task].state_bytes for task in first}
-    copies = {task: target.goal[task] for task in _in_phases(state, target.goal, sizes)}
+    order, forecast_s = _in_phases(state, target.goal, sizes)
+    copies = {task: target.goal[task] for task in order}
     cancelled: tuple[Instruction, ...] = ()
     if state.standbys.ticket is not None:
         cancelled = (Cancel(state.standbys.ticket),)
@@ -156,6 +166,7 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Turn
         since_ms=state.now_ms,
         wanted=kept | copies,
         moving=frozenset(copies),
+        forecast_s=forecast_s,
     )
     copy = Copy(ticket, copying.wanted)
     return replace(state, phase=copying, copied=True), (*cancelled, copy), None
@@ -175,16 +186,18 @@ def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[Ta
 
 def _in_phases(
     state: LoopState, goal: Mapping[TaskId, str], sizes: Mapping[TaskId, float]
-) -> list[TaskId]:
+) -> tuple[list[TaskId], float | None]:
     """Return tasks in the order in which their state travels in least time (001, section 3).
 
-    No executor sends to two others at once, or receives from two.
+    No executor sends to two others at once, or receives from two. Links count with what they were
+    seen to carry, those not seen yet as the median of the others. Also return the time, where any
+    was seen.
     """
-    from elastream.placement.transfer.transfer_phases import transfer_phases
+    from elastream.placement.transfer.forecast import tasks_in_order, timed_phases
 
     tasks = list(sizes)
     if len(tasks) > _MOST_ORDERED:
-        return tasks
+        return tasks, None
     numbers: dict[str, int] = {}
     moves = [
         Move(
@@ -195,11 +208,12 @@ def _in_phases(
         )
         for index, task in enumerate(tasks)
     ]
-    parts = (
-        part for phase in transfer_phases(moves) for send in phase.transfers for part in send.parts
-    )
-    first = dict.fromkeys(tasks[part.task] for part in parts)
-    return list(first | dict.fromkeys(tasks))
+    links = state.link_bytes_per_s
+    usual = median(links.values()) if links else 1.0
+    phases = timed_phases(moves, [links.get(name, usual) for name in numbers], len(numbers))
+    first = dict.fromkeys(tasks[index] for index in tasks_in_order(phases))
+    forecast_s = math.fsum(phase.seconds for phase in phases) if links else None
+    return list(first | dict.fromkeys(tasks)), forecast_s
 
 
 def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Destination:

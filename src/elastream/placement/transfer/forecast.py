@@ -82,7 +82,7 @@ def forecast(
     ``bytes_per_s`` is the capacity of every node's link, in and out, or a number for each node. The
     limits are those of a policy; without any all moves are made in one batch.
     """
-    pace = _Pace.of(bytes_per_s, problem.nodes_after)
+    nodes = problem.nodes_after
     if moves_per_batch is None and bytes_per_batch is None:
         steps = [plan.moves] if plan.moves else []
     else:
@@ -90,7 +90,21 @@ def forecast(
             problem, plan, max_tasks=moves_per_batch, max_bytes=bytes_per_batch, per="batch"
         )
         steps = [step.moves for step in minis.steps]
-    return Forecast(tuple(BatchForecast(moves, pace.phases(moves)) for moves in steps))
+    batches = (BatchForecast(moves, timed_phases(moves, bytes_per_s, nodes)) for moves in steps)
+    return Forecast(tuple(batches))
+
+
+def timed_phases(
+    moves: Sequence[Move], bytes_per_s: Number | Sequence[Number], nodes: int
+) -> tuple[TimedPhase, ...]:
+    """Return the phases in which the state of these moves travels together, over such links."""
+    return _Pace.of(bytes_per_s, nodes).phases(moves)
+
+
+def tasks_in_order(phases: Iterable[TimedPhase]) -> list[int]:
+    """Return tasks in the order in which phases first send a part of their state."""
+    parts = (part for phase in phases for send in phase.transfers for part in send.parts)
+    return list(dict.fromkeys(part.task for part in parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from elastream.model.errors import ElastreamError
 from elastream_lab.hosts.network import Host, Network, network
 from elastream_lab.studies.transfer.migrations import Migration
 from elastream_lab.studies.transfer.mover import state_file
-from elastream_lab.studies.transfer.ways import Order, Way, rounds
+from elastream_lab.studies.transfer.ways import Order, Way, free_to_begin, rounds, whole_tasks
 
 _PATIENCE_S = 600.0
 _FOLDER = "states"
@@ -80,21 +80,42 @@ class Movers:
         """Carry a migration out, and return how long that took; raises where a file came wrong."""
         self._make(migration)
         self._join(migration)
-        planned = rounds(migration, way)
+        planned = [whole_tasks(migration)] if way == "in turn" else rounds(migration, way)
         began = time.monotonic()
         for orders in planned:
-            self._carry(orders)
+            if way == "in turn":
+                self._carry_in_turn(orders)
+            else:
+                self._carry(orders)
         taken_s = time.monotonic() - began
         self._check(migration)
         return taken_s
 
     def _carry(self, orders: Sequence[Order]) -> None:
-        for source, target, pieces in orders:
-            self._number += 1
-            self._movers[source].order(self._number, self._movers[target].host.address, pieces)
+        for order in orders:
+            self._begin(order)
         for _ in orders:
-            if self._done.get(timeout=_PATIENCE_S) is None:
-                raise ElastreamError("a mover has ended")
+            self._ended()
+
+    def _carry_in_turn(self, orders: Sequence[Order]) -> None:
+        waiting, under_way = list(orders), dict[int, Order]()
+        while waiting or under_way:
+            for order in free_to_begin(waiting, under_way.values()):
+                waiting.remove(order)
+                under_way[self._begin(order)] = order
+            del under_way[self._ended()]
+
+    def _begin(self, order: Order) -> int:
+        source, target, pieces = order
+        self._number += 1
+        self._movers[source].order(self._number, self._movers[target].host.address, pieces)
+        return self._number
+
+    def _ended(self) -> int:
+        """Wait for an order to be carried out, and return its number."""
+        if (number := self._done.get(timeout=_PATIENCE_S)) is None:
+            raise ElastreamError("a mover has ended")
+        return number
 
     def _make(self, migration: Migration) -> None:
         for mover in self._movers:

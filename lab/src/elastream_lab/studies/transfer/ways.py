@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from elastream.core.ports import Ticket
 from elastream.model.observation import TaskId
 from elastream.placement.transfer.forecast import forecast
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
-from elastream.testing.workload import in_phases_s
+from elastream.testing.workload import Volume, in_phases_s
 from elastream_lab.studies.transfer.fair_shares import fairly_shared_s
 from elastream_lab.studies.transfer.migrations import Migration
+from elastream_lab.studies.transfer.whole_tasks import in_phase_order, in_turn_s
 
-Way = Literal["phases", "at once"]
-WAYS: tuple[Way, ...] = ("phases", "at once")
+Way = Literal["phases", "in turn", "at once"]
+"""In turn: whole tasks in the order of the phases, each as soon as both its ends are free."""
+WAYS: tuple[Way, ...] = ("phases", "in turn", "at once")
+_TIMES: Mapping[Way, Callable[[Sequence[Volume], float], float]] = {
+    "phases": in_phases_s,
+    "in turn": in_turn_s,
+    "at once": fairly_shared_s,
+}
 Piece = tuple[int, int, int]
 """Task, first byte, how many bytes."""
 Order = tuple[int, int, tuple[Piece, ...]]
@@ -22,14 +29,42 @@ Order = tuple[int, int, tuple[Piece, ...]]
 
 
 def estimated_s(migration: Migration, way: Way, bytes_per_s: float) -> float:
-    """Return how long it should take: by the forecast, or where links are shared fairly."""
+    """Return how long it should take: by the forecast, or by a model of whole tasks or links."""
     if way == "phases":
         return forecast(migration.problem, migration.plan, bytes_per_s).seconds
     moves = migration.plan.moves
-    return fairly_shared_s([(m.source, m.target, float(m.state)) for m in moves], bytes_per_s)
+    return _TIMES[way]([(m.source, m.target, float(m.state)) for m in moves], bytes_per_s)
 
 
-def rounds(migration: Migration, way: Way) -> list[list[Order]]:
+def whole_tasks(migration: Migration) -> list[Order]:
+    """Return whole tasks in the order in which the loop has copies of them sent."""
+    moves = migration.plan.moves
+    order = in_phase_order([(move.source, move.target, float(move.state)) for move in moves])
+    return [
+        (
+            moves[place].source,
+            moves[place].target,
+            ((moves[place].task, 0, int(moves[place].state)),),
+        )
+        for place in order
+    ]
+
+
+def free_to_begin(waiting: Sequence[Order], under_way: Collection[Order]) -> list[Order]:
+    """Return what can begin now: no node sends to two others, or receives from two."""
+    sending = {source for source, *_ in under_way}
+    receiving = {target for _, target, _ in under_way}
+    begun = []
+    for order in waiting:
+        source, target, _ = order
+        if source not in sending and target not in receiving:
+            begun.append(order)
+            sending.add(source)
+            receiving.add(target)
+    return begun
+
+
+def rounds(migration: Migration, way: Literal["phases", "at once"]) -> list[list[Order]]:
     """Return what is sent together, round after round; at once is one round."""
     if way == "at once":
         pairs: dict[tuple[int, int], list[Piece]] = {}
@@ -63,7 +98,7 @@ def simulated_s(migration: Migration, way: Way, bytes_per_s: float) -> float:
     settings = ClusterSettings(
         executors=migration.nodes,
         bytes_per_s=bytes_per_s,
-        transfer_s=in_phases_s if way == "phases" else fairly_shared_s,
+        transfer_s=_TIMES[way],
         load_ms_per_mib=0.0,
     )
     cluster = SimulatedCluster(Workload(tasks, lambda _: 100.0), settings)
