@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -54,11 +55,29 @@ def test_batches_in_which_code_is_compiled_are_no_measure_of_later_ones() -> Non
     assert by_the_last.batch_ms == {QUERY: pytest.approx(300 + 100)}
 
 
+def test_tasks_without_state_take_their_work_over_all_slots() -> None:
+    outside = {"a": 400.0, "b": 200.0}  # run on both: 300 ms of a batch
+    before = [took(n, fixed_ms=500, row_ms=1.0, outside_ms=outside) for n in range(5)]
+    seen = QueryLoad()
+    for each in before:
+        seen = smooth(seen, each, TWO, half_life_s=10.0)
+    calm = calm_costs([cost_of(each, TWO) for each in before])
+    assert calm == CalmCosts(500, 0, 4.0, 100, outside_ms=600, outside_length_ms=300)
+    # New executors run such tasks at once, before the plan is made: that is no reason to expect
+    # that nothing gets shorter.
+    everywhere = replace(seen, outside=dict.fromkeys("abcd", 0.2))
+    for load_now in (seen, everywhere):
+        prediction = predict(observed(load_now, FOUR), APART, set("abcd"), {QUERY: calm})
+        assert prediction.batch_ms == {QUERY: pytest.approx(500 - 300 + 150 + 100)}
+
+
 def test_two_batches_are_too_few_for_a_median() -> None:
     assert calm_costs([cost_of(took(n, fixed_ms=300, row_ms=1.0), TWO) for n in range(2)]) is None
 
 
-def took(number: int, *, fixed_ms: float, row_ms: float) -> BatchObservation:
+def took(
+    number: int, *, fixed_ms: float, row_ms: float, outside_ms: Mapping[str, float] | None = None
+) -> BatchObservation:
     """A batch of four tasks with 100 rows each, two an executor, right after the one before."""
     took_ms = fixed_ms + 200 * row_ms
     return batch(
@@ -67,5 +86,6 @@ def took(number: int, *, fixed_ms: float, row_ms: float) -> BatchObservation:
         run_ms=100 * row_ms,
         duration_ms=took_ms,
         interval_ms=took_ms,
+        outside_ms=outside_ms,
         at_ms=100_000 * (number + 1),
     )

@@ -55,6 +55,10 @@ class CalmCosts:
     """Slot time of a row in all stages."""
     rows: float
     """Rows that it reads."""
+    outside_ms: float = 0.0
+    """Slot time of its tasks without state."""
+    outside_length_ms: float = 0.0
+    """How long they take where they run, spread evenly: a part of ``overhead_ms``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,10 @@ class BatchCost:
     """Run time of its stateful tasks together."""
     rows: int
     """Input rows."""
+    outside_ms: float = 0.0
+    """Run time of its tasks without state together."""
+    outside_length_ms: float = 0.0
+    """The same over the slots of the executors where they ran."""
 
 
 @dataclass(frozen=True)
@@ -227,12 +231,18 @@ def smooth(
 
 def cost_of(batch: BatchObservation, executors: Sequence[Executor]) -> BatchCost:
     """Return what a batch cost on these executors."""
+    outside_ms = sum(batch.outside_ms.values())
+    slots = {each.id: each.slots for each in executors}
     return BatchCost(
         duration_ms=batch.duration_ms,
         overhead_ms=_overhead_ms(batch, executors),
         waited_ms=batch.waited_ms,
         work_ms=sum(task.run_ms for task in batch.tasks),
         rows=batch.rows,
+        outside_ms=outside_ms,
+        outside_length_ms=outside_ms / sum(slots.get(each, 1) for each in batch.outside_ms)
+        if outside_ms
+        else 0.0,
     )
 
 

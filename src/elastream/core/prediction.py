@@ -7,6 +7,8 @@ fixed cost ``f`` and stages that take the share ``r`` of the stream's time,
   trigger ``T``; else each begins when the one before has ended, and they take ``f / (1 - r)``;
 - others are taken to read as many rows as now.
 
+Tasks without state run on any free slot: their part of the fixed cost is their work over all slots.
+
 How work is spread over tasks is smoothed; what a batch costs is the median of the last ones before
 the change was decided. Batches in which code was compiled are no measure of those after it, nor
 those that executors slowed down that started on the same hosts.
@@ -54,6 +56,8 @@ def calm_costs(recent: Sequence[BatchCost]) -> CalmCosts | None:
         waited_ms=median(each.waited_ms for each in read),
         row_ms=median(each.work_ms / each.rows for each in read),
         rows=median(each.rows for each in read),
+        outside_ms=median(each.outside_ms for each in read),
+        outside_length_ms=median(each.outside_length_ms for each in read),
     )
 
 
@@ -134,11 +138,13 @@ def _batch(
     if calm is None:
         rows = (load.rows_per_s or 0.0) * load.interval_ms / 1000 or 1.0
         row_ms = load.work * load.interval_ms / rows
-        calm = CalmCosts(load.overhead_ms, load.waited_ms or 0.0, row_ms, rows)
-    worked = sum(slot for executor, slot in before.items() if executor in load.outside)
-    longer = 1 / sum(slots.values()) - 1 / worked if worked else 0.0
-    outside_ms = sum(load.outside.values()) * longer * load.interval_ms
-    fixed_ms = max(0.0, calm.overhead_ms + outside_ms) + crowding * calm.waited_ms
+        outside_ms = sum(load.outside.values()) * load.interval_ms
+        worked = sum(slot for executor, slot in before.items() if executor in load.outside)
+        length_ms = outside_ms / worked if worked else outside_ms / sum(slots.values())
+        waited_ms = load.waited_ms or 0.0
+        calm = CalmCosts(load.overhead_ms, waited_ms, row_ms, rows, outside_ms, length_ms)
+    longer_ms = calm.outside_ms / sum(slots.values()) - calm.outside_length_ms
+    fixed_ms = max(0.0, calm.overhead_ms + longer_ms) + crowding * calm.waited_ms
     if load.arrivals_per_s is None or load.limit_rows is not None or not load.rows_per_s:
         work_ms = calm.rows * calm.row_ms
         ms = fixed_ms + length * work_ms

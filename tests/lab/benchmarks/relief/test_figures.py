@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,15 @@ def test_the_ideal_spreads_each_stage_and_the_prediction_takes_the_places_after(
     figures = batch_figures(before, after, "q", 1, 4)
     assert figures == BatchFigures(before=500, predicted=400, measured=420, ideal=300)
     assert evenness(after["q"], 1, 4) == 1.5
+
+
+def test_tasks_without_state_are_a_stage_that_is_spread_evenly() -> None:
+    outside_ms = {"a": 120.0, "b": 80.0}
+    before = {"q": [replace(batch({0: "aabb"}, duration_ms=500), outside_ms=outside_ms)]}
+    assert fixed_ms(before["q"][0], 1) == 500 - 200 - 100
+    after = {"q": [replace(batch({0: "abcd"}, duration_ms=350), outside_ms=outside_ms)]}
+    figures = batch_figures(before, after, "q", 1, 4)
+    assert figures == BatchFigures(before=500, predicted=350, measured=350, ideal=350)
 
 
 def test_queries_that_always_compete_are_not_quicker_than_all_their_work() -> None:

@@ -3,7 +3,8 @@
 - *before*, *measured*: the median length of the last batches before the change was asked for, and
   of the first after it was done, the two right behind it left out.
 - *fixed*: what of a batch before the change was no stage: its length less what each stage took by
-  the model (:func:`elastream.model.batch.stage_length`), less the wait for slots; the median.
+  the model (:func:`elastream.model.batch.stage_length`), less the wait for slots; the median. What
+  tasks without state do counts as a stage that is spread evenly over the executors that run them.
 - *predicted*: what elastream logged; where it logged nothing, the fixed part and the stages as the
   model has them, with the work that tasks had before the change where they are after it.
 - *ideal*: the fixed part, and the work that each stage had after the change, spread evenly over all
@@ -105,6 +106,7 @@ def batch_figures(
     There are ``executors`` of them after the change.
     """
     fixed = median(fixed_ms(batch, slots) for batch in before[query])
+    every = executors * slots
     placed: list[tuple[str, int, float]] = []
     busy: dict[str, float] = defaultdict(float)
     for name, batches in before.items():
@@ -113,13 +115,16 @@ def batch_figures(
             busy[where[task]] += ms / slots
         if name == query:
             placed = [(where[task], task.operator, ms) for task, ms in work.items()]
+    outside = {name: outside_work(batches) / every for name, batches in before.items()}
     share = {
-        name: sum(task_work(batches).values()) / (executors * slots)
+        name: (sum(task_work(batches).values()) + outside_work(batches)) / every
         for name, batches in after.items()
     }
-    predicted, ideal = fixed + _stages(placed, slots), fixed + share[query]
+    predicted = fixed + outside[query] + _stages(placed, slots)
+    ideal = fixed + share[query]
     if len(before) > 1:
-        predicted, ideal = max(predicted, *busy.values()), max(ideal, sum(share.values()))
+        predicted = max(predicted, max(busy.values()) + sum(outside.values()))
+        ideal = max(ideal, sum(share.values()))
     return BatchFigures(
         before=median(batch.duration_ms for batch in before[query]),
         predicted=predicted,
@@ -129,9 +134,12 @@ def batch_figures(
 
 
 def fixed_ms(batch: BatchObservation, slots: int) -> float:
-    """Return how much of a batch was no stage with state, and no wait for slots of others."""
+    """Return how much of a batch was no stage, and no wait for slots of others."""
     placed = [(each.executor, each.task.operator, each.run_ms) for each in batch.tasks]
-    return max(0.0, batch.duration_ms - _stages(placed, slots) - batch.waited_ms)
+    stages_ms = _stages(placed, slots)
+    if batch.outside_ms:
+        stages_ms += sum(batch.outside_ms.values()) / (len(batch.outside_ms) * slots)
+    return max(0.0, batch.duration_ms - stages_ms - batch.waited_ms)
 
 
 def evenness(batches: Sequence[BatchObservation], slots: int, executors: int) -> float:
@@ -149,6 +157,11 @@ def task_work(batches: Sequence[BatchObservation]) -> dict[TaskId, float]:
         for each in batch.tasks:
             seen[each.task].append(each.run_ms)
     return {task: fmean(times) for task, times in seen.items()}
+
+
+def outside_work(batches: Sequence[BatchObservation]) -> float:
+    """Return the mean run time of all tasks without state in a batch, in ms."""
+    return fmean(sum(batch.outside_ms.values()) for batch in batches)
 
 
 def places(batches: Sequence[BatchObservation]) -> dict[TaskId, str]:

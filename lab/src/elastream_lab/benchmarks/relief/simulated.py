@@ -1,8 +1,9 @@
 """The same batches on the simulated cluster: how far its physics are from live executors.
 
-Each query is made of what its batches showed before a change: rows and run time of every task, and
-the fixed part. It then runs with the tasks where they are after the change. What differs from what
-was measured then is an error of the simulated batch, not of a plan.
+Each query is made of what its batches showed before a change: rows and run time of every task, the
+work of tasks without state, and the fixed part. It then runs with the tasks where they are after
+the change. What differs from what was measured then is an error of the simulated batch, not of a
+plan.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from elastream.core.ports import Ticket
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
-from elastream_lab.benchmarks.relief.figures import fixed_ms, places, task_work
+from elastream_lab.benchmarks.relief.figures import fixed_ms, outside_work, places, task_work
 
 _ALWAYS: Final = 1e6
 """Rows a second that arrive: more than are read, so that batches follow one another."""
@@ -69,6 +70,7 @@ def _workload(
         tasks,
         lambda _: _ALWAYS,
         name=name,
+        outside_row_ms=outside_work(batches) / read,
         feeds=graph.feeds,
         trigger_ms=1.0,
         overhead_ms=median(fixed_ms(batch, slots) for batch in batches),
