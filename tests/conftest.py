@@ -67,6 +67,9 @@ FIRST_CLUSTER = {
 """Files whose tests take about half of the time on a shared cluster; the others are the other half.
 Each half has a worker and a cluster of its own: live executors mostly wait."""
 
+PLANNERS = ("foresight/", "placement/")
+"""Folders whose tests compile kernels: one worker compiles each once."""
+
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,6 +83,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             half = "first cluster" if file in FIRST_CLUSTER else "second cluster"
             item.add_marker(pytest.mark.xdist_group(half if shared else OWN_CLUSTER[file]))
+        elif file.startswith(PLANNERS):
+            item.add_marker(pytest.mark.xdist_group("planners"))
 
 
 def keep_to_a_few_examples(item: pytest.Function) -> None:

@@ -118,27 +118,6 @@ def checkpoint(spark: SparkSession) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_query_is_scaled_out_and_in_while_it_runs_and_stays_exact(
-    spark: SparkSession, checkpoint: Path, tmp_path: Path
-) -> None:
-    log = tmp_path / "decisions.jsonl"
-    with counting(spark, checkpoint) as query:
-        with attach(query, STEPWISE, log=log) as attachment:
-            await_tasks(attachment)
-            assert [each.name for each in attachment.queries] == ["counting"]
-            attachment.scale_to(3)
-            assert attachment.wait(PATIENCE_S)
-            assert len(holders(attachment)) == 3
-            attachment.scale_to(2)
-            assert attachment.wait(PATIENCE_S)
-            assert len(SparkInternals.of(spark).executors()) == len(holders(attachment)) == 2
-        assert query.isActive, "detaching leaves the query running"
-        assert_exact(spark, query, checkpoint)
-    decisions = list(read_decisions(log))
-    assert (decisions[0].kind, decisions[-1].kind) == ("attach", "detach")
-    assert_two_changes_moved_what_was_planned(decisions)
-
-
 @pytest.mark.slow  # tests/core simulates it
 def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
     spark: SparkSession, checkpoint: Path
@@ -164,18 +143,18 @@ def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
     assert "abandon" not in kinds(decisions)
 
 
-def test_a_running_query_is_steered_from_outside_its_program_and_stays_exact(
+def test_a_query_is_scaled_out_and_in_and_steered_from_outside_its_program_and_stays_exact(
     spark: SparkSession, checkpoint: Path, tmp_path: Path
 ) -> None:
-    decisions: list[Decision] = []
-    path = tmp_path / "run.sock"
+    log, path = tmp_path / "decisions.jsonl", tmp_path / "run.sock"
 
     def ask(**record: object) -> Answer:
         return ask_locally(path, record)
 
     with counting(spark, checkpoint) as query:
-        attachment = attach(query, STEPWISE, log=decisions.append, control=path)
+        attachment = attach(query, STEPWISE, log=log, control=path)
         await_tasks(attachment)
+        assert [each.name for each in attachment.queries] == ["counting"]
         target = min(holders(attachment))
         attachment.move(dict.fromkeys(attachment.where(), target))
         until(lambda: attachment.state.phase.name == "moving", "tasks move")
@@ -190,97 +169,27 @@ def test_a_running_query_is_steered_from_outside_its_program_and_stays_exact(
         assert ask(command="set", fields={"tau": "0.4"}).taken
         assert ask(command="scale", executors=3).taken, "by hand also while paused"
         assert attachment.wait(PATIENCE_S)
-        assert len(attachment.executors()) == 3
+        assert len(attachment.executors()) == len(holders(attachment)) == 3
         assert ask(command="resume").taken
-        with pytest.raises(AlreadyAttachedError):
-            attach(query, STEPWISE)
+        attachment.scale_to(2)
+        assert attachment.wait(PATIENCE_S)
+        assert len(SparkInternals.of(spark).executors()) == len(holders(attachment)) == 2
         assert ask(command="detach").taken
         until(lambda: attachment.state.phase.detached, "it has let go")
         assert not ask(command="scale", executors=2).taken
-        assert query.isActive
         attachment.detach()
+        assert query.isActive, "detaching leaves the query running"
         assert not path.exists()
         assert_exact(spark, query, checkpoint)
+    decisions = list(read_decisions(log))
+    assert (decisions[0].kind, decisions[-1].kind) == ("attach", "detach")
     story = [kind for kind in kinds(decisions) if kind in ("pause", "abandon", "refuse", "update")]
     assert story == ["pause", "abandon", "refuse", "refuse", "update"]
-    assert decisions[-1].kind == "detach"
     assert "asked for by" in decisions[-1].reason
+    assert_two_changes_moved_what_was_planned(decisions[kinds(decisions).index("update") :])
 
 
-def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused_where_not(
-    spark: SparkSession, checkpoint: Path
-) -> None:
-    with counting(spark, checkpoint) as query:
-        first = attach(query, STEPWISE)
-        second = attach(query, replace(STEPWISE))
-        assert second.state.executors == first.state.executors
-        with pytest.raises(AlreadyAttachedError, match="attached already, with another policy"):
-            attach(query, replace(STEPWISE, tau=0.4))
-        first.detach()
-        await_tasks(second)
-        second.detach()
-        second.detach()
-        attach(query, replace(STEPWISE, tau=0.4)).detach()
-        assert query.isActive
-
-
-def test_a_page_shows_where_tasks_are_and_the_attachment_explains_itself(
-    spark: SparkSession, checkpoint: Path
-) -> None:
-    with (
-        counting(spark, checkpoint) as query,
-        attach(query, STEPWISE, page=0) as attachment,
-    ):
-        await_tasks(attachment)
-        assert attachment.page is not None
-        place = urlsplit(attachment.page)
-        connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
-        connection.request("GET", "/events")
-        seen: dict[str, Any] = {}
-        for line in connection.getresponse():
-            if line.startswith(b"data: ") and b'"scene"' in line:
-                seen = laid_over(seen, json.loads(line.removeprefix(b"data: ")))
-                if len(seen["tasks"]) == len(attachment.where()):
-                    break
-        connection.close()
-        places = {task: batch[0] for task, batch in seen["tasks"].items()}
-        assert places == {str(task): node for task, node in attachment.where().items()}
-        assert seen["executors"].keys() == {each.id for each in attachment.executors()}
-        until(lambda: knows_heaps(attachment), "heartbeats have reported the heaps")
-        for shown in take_scene(attachment.state).executors.values():
-            assert shown.store_memory_bytes > 0
-            assert shown.memory.heap_limit == 700 << 20
-            assert shown.memory.limit is None, "no container"
-        assert "There are 2 executors." in attachment.explain()
-        assert "steady" in repr(attachment)
-        assert attachment._repr_html_().count("<tr>") == 3
-    with pytest.raises(ConnectionError):
-        HTTPConnection(place.hostname or "", place.port).request("GET", "/")
-
-
-def test_a_port_that_cannot_be_had_is_reported_and_nothing_is_attached(
-    spark: SparkSession, checkpoint: Path
-) -> None:
-    with counting(spark, checkpoint) as query, socket.create_server(("127.0.0.1", 0)) as taken:
-        with pytest.raises(ElastreamError, match="the page cannot listen"):
-            attach(query, STEPWISE, page=taken.getsockname()[1])
-        attach(query, replace(STEPWISE, tau=0.5)).detach()
-
-
-def test_advise_only_decides_and_changes_nothing(spark: SparkSession, checkpoint: Path) -> None:
-    decisions: list[Decision] = []
-    policy = Policy(
-        max_executors=3, min_executors=3, patience=1, cooldown_s=0, advise_only=True
-    )  # two are too few by its bounds
-    with (
-        counting(spark, checkpoint) as query,
-        attach(query, policy, log=decisions.append) as attachment,
-    ):
-        until(lambda: "advise" in kinds(decisions), "it advises")
-        assert len(SparkInternals.of(spark).executors()) == 2
-        assert len(holders(attachment)) <= 2
-
-
+@pytest.mark.slow  # test_application.py kills one, tests/core any
 def test_an_executor_killed_in_the_middle_of_a_migration_is_acted_on_and_nothing_is_lost(
     spark: SparkSession, checkpoint: Path
 ) -> None:
@@ -303,6 +212,7 @@ def test_an_executor_killed_in_the_middle_of_a_migration_is_acted_on_and_nothing
     assert kinds(decisions)[kinds(decisions).index("lost") + 1 :].count("replan") <= 3
 
 
+@pytest.mark.slow  # tests/core simulates queries that end
 def test_a_checkpoint_that_cannot_be_read_ends_the_query_and_the_query_leaves(
     spark: SparkSession, checkpoint: Path
 ) -> None:
@@ -357,21 +267,6 @@ def test_what_cannot_be_steered_is_refused_in_one_line_and_left_alone(
         continuous.stop()
 
 
-def test_a_setting_that_would_make_moves_cheaper_is_advised_and_the_query_attached(
-    spark: SparkSession, checkpoint: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    name = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-    with counting(spark, checkpoint) as query:
-        spark.conf.set(name, "false")
-        try:
-            with attach(query, BY_HAND):
-                pass
-        finally:
-            spark.conf.set(name, "true")
-        assert query.isActive
-    assert f"{name} is false; set it to true" in caplog.text
-
-
 @pytest.mark.slow  # test_application.py has one
 def test_a_query_on_a_quiet_source_is_attached_at_once_and_joins_with_its_first_batch(
     spark: SparkSession, checkpoint: Path, tmp_path: Path
@@ -391,6 +286,7 @@ def test_a_query_on_a_quiet_source_is_attached_at_once_and_joins_with_its_first_
         query.stop()
 
 
+@pytest.mark.slow  # test_application.py has queries that come and go
 def test_a_query_that_reads_all_there_is_and_ends_takes_part_while_it_runs(
     spark: SparkSession, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -476,3 +372,96 @@ def test_a_request_for_executors_that_hangs_is_not_carried_out_after_detaching(
         last = query.lastProgress
         until(lambda: (query.lastProgress or last) != last, "the query goes on")
         assert len(internals.executors()) == 2
+
+
+@pytest.fixture(scope="module")
+def counted(spark: SparkSession) -> Iterator[StreamingQuery]:
+    """A query that the tests below attach to; it runs until they have ended."""
+    folder = scratch_folder(spark) / f"counted-{time.monotonic_ns()}"
+    with counting(spark, folder, "counted") as query:
+        yield query
+
+
+def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused_where_not(
+    counted: StreamingQuery,
+) -> None:
+    first = attach(counted, STEPWISE)
+    second = attach(counted, replace(STEPWISE))
+    assert second.state.executors == first.state.executors
+    with pytest.raises(AlreadyAttachedError, match="attached already, with another policy"):
+        attach(counted, replace(STEPWISE, tau=0.4))
+    first.detach()
+    await_tasks(second)
+    second.detach()
+    second.detach()
+    attach(counted, replace(STEPWISE, tau=0.4)).detach()
+    assert counted.isActive
+
+
+def test_a_page_shows_where_tasks_are_and_the_attachment_explains_itself(
+    counted: StreamingQuery,
+) -> None:
+    with attach(counted, STEPWISE, page=0) as attachment:
+        await_tasks(attachment)
+        assert attachment.page is not None
+        place = urlsplit(attachment.page)
+        connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
+        connection.request("GET", "/events")
+        seen: dict[str, Any] = {}
+        for line in connection.getresponse():
+            if line.startswith(b"data: ") and b'"scene"' in line:
+                seen = laid_over(seen, json.loads(line.removeprefix(b"data: ")))
+                if len(seen["tasks"]) == len(attachment.where()):
+                    break
+        connection.close()
+        places = {task: batch[0] for task, batch in seen["tasks"].items()}
+        assert places == {str(task): node for task, node in attachment.where().items()}
+        assert seen["executors"].keys() == {each.id for each in attachment.executors()}
+        until(lambda: knows_heaps(attachment), "heartbeats have reported the heaps")
+        for shown in take_scene(attachment.state).executors.values():
+            assert shown.store_memory_bytes > 0
+            assert shown.memory.heap_limit == 700 << 20
+            assert shown.memory.limit is None, "no container"
+        assert "There are 2 executors." in attachment.explain()
+        assert "steady" in repr(attachment)
+        assert attachment._repr_html_().count("<tr>") == 3
+    with pytest.raises(ConnectionError):
+        HTTPConnection(place.hostname or "", place.port).request("GET", "/")
+
+
+def test_a_port_that_cannot_be_had_is_reported_and_nothing_is_attached(
+    counted: StreamingQuery,
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ElastreamError, match="the page cannot listen"),
+    ):
+        attach(counted, STEPWISE, page=taken.getsockname()[1])
+    attach(counted, replace(STEPWISE, tau=0.5)).detach()
+
+
+def test_advise_only_decides_and_changes_nothing(
+    spark: SparkSession, counted: StreamingQuery
+) -> None:
+    decisions: list[Decision] = []
+    policy = Policy(
+        max_executors=3, min_executors=3, patience=1, cooldown_s=0, advise_only=True
+    )  # two are too few by its bounds
+    with attach(counted, policy, log=decisions.append) as attachment:
+        until(lambda: "advise" in kinds(decisions), "it advises")
+        assert len(SparkInternals.of(spark).executors()) == 2
+        assert len(holders(attachment)) <= 2
+
+
+def test_a_setting_that_would_make_moves_cheaper_is_advised_and_the_query_attached(
+    spark: SparkSession, counted: StreamingQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+    spark.conf.set(name, "false")
+    try:
+        with attach(counted, BY_HAND):
+            pass
+    finally:
+        spark.conf.set(name, "true")
+    assert counted.isActive
+    assert f"{name} is false; set it to true" in caplog.text
