@@ -131,6 +131,52 @@ def test_a_scale_in_keeps_what_is_missing_as_a_spare() -> None:
     assert len(run.cluster.executors()) == 3, "one spare is enough, the other was given back"
 
 
+FOLLOWING = replace(POLICY, spares=1)
+"""Executors 0.7 busy, 0.6 at most after a scale-in, and a spare."""
+
+
+def test_a_scale_in_gives_spares_back_until_an_executor_is_above_the_target_again() -> None:
+    rates = {QUERY: 1600.0}
+    run = harness(rates, policy=FOLLOWING, number=3)
+    run.seconds(10)
+    assert list(map(len, ids(run))) == [3, 1]
+    rates[QUERY] = 1100.0
+    run.seconds(60)
+    assert list(map(len, ids(run))) == [2, 0], "0.55 busy: a scale-out is far"
+    rates[QUERY] = 1300.0
+    run.seconds(60)
+    assert list(map(len, ids(run))) == [2, 0], "0.65 busy"
+    rates[QUERY] = 1480.0
+    run.seconds(20)
+    assert list(map(len, ids(run))) == [2, 1], "0.74 busy: a scale-out is near"
+    rates[QUERY] = 1300.0
+    run.seconds(60)
+    assert list(map(len, ids(run))) == [2, 1], "it stays until the next scale-in"
+    assert run.kinds.count("scale-out") == 0
+
+
+def test_a_scale_in_to_the_fewest_keeps_what_is_missing_as_a_spare() -> None:
+    rates = {QUERY: 1100.0}
+    run = harness(rates, policy=FOLLOWING)
+    run.seconds(10)
+    rates[QUERY] = 400.0
+    run.seconds(60)
+    assert list(map(len, ids(run))) == [1, 1], "were the only one lost, none would be there"
+
+
+def test_spares_are_prepared_after_a_scale_out_however_low_the_load() -> None:
+    rates = {QUERY: 1600.0}
+    run = harness(rates, policy=replace(FOLLOWING, max_executors=5), number=3)
+    run.seconds(10)
+    rates[QUERY] = 1100.0
+    run.seconds(60)
+    assert list(map(len, ids(run))) == [2, 0]
+    run.feed(ScaleRequested(3))
+    while run.state.changed_ms is None or not run.state.phase.resting:
+        run.seconds(1)
+    assert not run.state.falling
+
+
 def test_a_spare_that_is_seen_with_state_works() -> None:
     run = with_spare()
     task = next(iter(run.cluster.where()))

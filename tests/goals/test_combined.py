@@ -211,8 +211,10 @@ def test_marks_and_turning_points_are_those_of_the_goal_for_the_number() -> None
     points = goal.turning_points(goal.memory(), SEEN)
     assert points == number.turning_points(number.memory(), SEEN)
     assert len(points) == 2
+    assert not goal.near_scale_out(goal.memory(), SEEN)
     other = Combined(how_many=ByHand(), where=Utilisation())
     assert (other.marks, other.turning_points(other.memory(), SEEN)) == (None, ())
+    assert other.near_scale_out(other.memory(), SEEN)
 
 
 def test_it_answers_whatever_a_goal_can_be_asked() -> None:

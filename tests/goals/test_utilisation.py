@@ -482,6 +482,24 @@ AHEAD = Utilisation(look_ahead_s=400.0)
 SLOT_MS = 100_000
 
 
+@pytest.mark.parametrize(
+    ("work", "where", "near"),
+    [
+        ([0.34] * 4, "aabb", False),
+        ([0.36] * 4, "aabb", True),
+        ([0.25] * 4, "aaab", True),
+        ([0.0] * 4, "aabb", False),
+    ],
+    ids=["below the target", "above it", "the busiest is", "no work"],
+)
+def test_a_scale_out_is_near_above_the_target(work: list[float], where: str, near: bool) -> None:
+    assert GOAL.near_scale_out(None, on(work, where, executors("a", "b"))) is near
+
+
+def test_a_scale_out_may_be_near_where_nothing_was_measured() -> None:
+    assert GOAL.near_scale_out(None, observed(QueryLoad(), executors("a", "b")))
+
+
 def rising(factor: float, last: float, slots: int = 60) -> Forecaster:
     """A past whose load has risen in each slot by a factor up to now, the moment of 1000 ms."""
     known = AHEAD.recalled((SLOT_MS * slot, last * factor**slot) for slot in range(-slots, 1))
@@ -507,6 +525,12 @@ def test_executors_are_asked_for_before_the_load_is_there() -> None:
     assert found.figures["look_ahead_s"] == 400
     assert found.figures["expected"] > found.figures["cores_needed"]
     assert 0 < found.figures["expected_error"] < 0.3
+
+
+def test_a_scale_out_is_near_where_the_load_is_expected_to_grow() -> None:
+    seen = on([0.17] * 8, "aaaabbbb", executors("a", "b"))
+    assert not GOAL.near_scale_out(None, seen)
+    assert AHEAD.near_scale_out(rising(1.1, 1.36), seen)
 
 
 def test_executors_are_kept_for_a_load_that_is_expected_back() -> None:

@@ -153,6 +153,13 @@ class Goal(ABC):
     def wanted(self, memory: Any, observed: Observed) -> tuple[Any, Wanted, tuple[Question, ...]]:
         """Return what it remembers, what it wants, and what it asks."""
 
+    def near_scale_out(self, memory: Any, observed: Observed) -> bool:
+        """Return whether a little more load would call for executors; where in doubt, it would.
+
+        Where it would not, no spare is kept after a scale-in.
+        """
+        return True
+
     def turning_points(self, memory: Any, observed: Observed) -> tuple[str, ...]:
         """Return what would have to change for it to want something else, a sentence each."""
         return ()

@@ -131,7 +131,8 @@ class Policy:
     """How long after a change, or an abandoned one, nothing new is decided."""
     spares: int = 0
     """How many executors more than work are kept ready, warm and without state. A scale-out takes
-    them at once. They cost what executors cost, and count towards ``max_executors``."""
+    them at once. They cost what executors cost, and count towards ``max_executors``. After a
+    scale-in none is kept until the load is near the next scale-out."""
     standbys: int = 0
     """How many copies of its state a task keeps on other executors, 0 or 1. A copy follows every
     batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""

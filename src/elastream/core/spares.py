@@ -2,9 +2,14 @@
 
 A new executor takes seconds to start and to be warmed, and takes CPU from those that work. With
 ``Policy(spares=…)`` that happens beforehand. A scale-out takes spares at once, also one after an
-executor was lost; a scale-in keeps what it frees where a spare is missing. The next one is prepared
-only while nothing is under way, some batches have ended since the last change, and they take no
-longer than usual.
+executor was lost. The next one is prepared only while nothing is under way, some batches have ended
+since the last change, and they take no longer than usual.
+
+After a scale-in the load has to grow a good deal before the next scale-out: what is freed is given
+back, and so are spares, until an executor is above the goal's target again
+(:meth:`~elastream.core.goal.Goal.near_scale_out`). With the fewest executors, whose loss must be
+made good at once, and for a goal that cannot say how near a scale-out is, spares are always kept:
+such a scale-in keeps what it frees where a spare is missing.
 
 Spares count towards ``max_executors``, so that none is kept where all are at work. The goal does
 not see them; the log has the executor-seconds they took. Spark sends tasks without state to a spare
@@ -19,7 +24,6 @@ from typing import Final
 
 from elastream.core.events import Cancel, Grow, Instruction, Release, Warm
 from elastream.core.goal import Failure
-from elastream.core.policy import Policy
 from elastream.core.state import LoopState, Preparation, Transition, note
 from elastream.model.observation import Executor
 from elastream.model.words import join_names, pluralize
@@ -83,7 +87,7 @@ def keep_spares(
 
     ``working`` is how many will be at work. Return the state, who leaves, and what to log.
     """
-    missing = _wanted(state.policy, working) - len(state.spares)
+    missing = _wanted(state, working) - len(state.spares)
     warm = {each.id for each in state.executors if each.warm}
     kept = [name for name in leaving if name in warm][: max(0, missing)]
     if not kept:
@@ -106,6 +110,8 @@ def update_spares(state: LoopState, *, resting: bool) -> Transition:
     policy = state.policy
     if not resting or policy.advise_only or not (policy.spares or state.spares) or not _due(state):
         return state, ()
+    if state.falling and policy.goal.near_scale_out(state.memory, state.observed):
+        state = replace(state, falling=False)
     surplus = -_missing(state)
     if surplus > 0:
         ids = tuple(each.id for each in state.spares[::-1][:surplus])
@@ -170,15 +176,18 @@ def _failed(state: LoopState, why: str) -> Transition:
     return state, (_note(state, f"{why}; {again}"),)
 
 
-def _wanted(policy: Policy, working: int) -> int:
+def _wanted(state: LoopState, working: int) -> int:
     """Return how many spares there should be next to this many executors at work."""
+    policy = state.policy
     if policy.advise_only or not working:
+        return 0
+    if state.falling and working > max(1, policy.min_executors):
         return 0
     return max(0, min(policy.spares, policy.max_executors - working))
 
 
 def _missing(state: LoopState) -> int:
-    return _wanted(state.policy, len(state.executors)) - len(state.spares)
+    return _wanted(state, len(state.executors)) - len(state.spares)
 
 
 def _due(state: LoopState) -> bool:

@@ -236,6 +236,8 @@ class LoopState:
     unsampled: int = 0
     """Batches since then."""
     preparation: Preparation | None = None
+    falling: bool = False
+    """Whether the last change gave executors back, and no scale-out has been near since."""
     spare_failed_ms: int | None = None
     """When a spare was last not to be had."""
     attached_ms: int | None = None

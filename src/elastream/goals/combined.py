@@ -90,6 +90,10 @@ class Combined(Goal):
         memory = CombinedMemory(first, second, (*memory.asked, *known))
         return memory, _chosen(number, places), (*asked, *more)
 
+    def near_scale_out(self, memory: CombinedMemory, observed: Observed) -> bool:
+        """Return what the first says: only it changes the number of executors."""
+        return self.how_many.near_scale_out(memory.how_many, observed)
+
     def turning_points(self, memory: CombinedMemory, observed: Observed) -> tuple[str, ...]:
         """Return those of the first: only it changes the number of executors."""
         return self.how_many.turning_points(memory.how_many, observed)

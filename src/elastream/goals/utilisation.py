@@ -188,6 +188,15 @@ class Utilisation(Goal):
         purpose = Purpose(self.high_mark, ahead.scales, ahead.outside, ahead.slots)
         return memory, Wanted(need, number, reason, usage.mean, figures, purpose=purpose), ()
 
+    def near_scale_out(self, memory: Forecaster | None, observed: Observed) -> bool:
+        """Return whether an executor is above the target, now or as is expected."""
+        usage = self._usage(observed)
+        if usage is None:
+            return True
+        expected = self.expected(memory, observed)
+        ahead = usage if expected is None else self._ahead(usage, observed, expected)
+        return usage.above(self.target) or ahead.above(self.target)
+
     def turning_points(
         self,
         memory: Forecaster | None,  # noqa: ARG002

@@ -65,6 +65,9 @@ class Releasing(Phase):
 
 def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> Turn:
     """Give back executors that have been seen without state, but those kept as spares."""
+    if change.kind == "scale-in":  # the tasks are on those that stay
+        near = state.policy.goal.near_scale_out(state.memory, state.observed)
+        state = replace(state, falling=not near)
     state, ids, kept = keep_spares(state, ids, change.executors)
     if not ids:
         state, instructions, following = complete_change(state, change)

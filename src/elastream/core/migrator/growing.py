@@ -64,6 +64,8 @@ def begin_growing(state: LoopState, change: Change) -> Turn:
     calm = {name: cost for name, cost in costs.items() if cost is not None}
     change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms, calm=calm)
     state = replace(state, signal=Signal())
+    if change.kind == "scale-out":
+        state = replace(state, falling=False)
     if change.executors == 0:
         state = take_all_spares(state)
     if change.executors <= len(state.executors) or state.policy.advise_only:
