@@ -82,8 +82,12 @@ def test_the_summary_has_the_names_of_the_contract(
     assert elastream["response_ms"] == {"median": 1500, "p99": 3900, "worst": 5200}
     assert (elastream["overloaded_s"], elastream["changes"]) == (4.0, 6)
     assert elastream["state_bytes_moved"] == 40_000_000
+    assert 600 < summary["oracle"]["executor_seconds"] < 2400
+    assert summary["oracle"]["executors"][0] == [0.0, 1]
+    assert set(summary["oracle"]["response_ms"]) == {"median", "p99", "worst"}
     assert "<svg" in picture.read_text()
     shown = capsys.readouterr().out
+    assert "oracle" in shown
     assert "made day" in shown
     assert "0.55" in shown, "of what the most executors cost"
     assert "every word slept 1000 µs" in shown

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from elastream_lab.benchmarks.elasticity.oracle import Oracle
     from elastream_lab.benchmarks.elasticity.run import Progress, WayResult
 
 
@@ -84,7 +85,8 @@ def elasticity(
     The same posts, at times that follow the load, are counted with few executors, with many, under
     Spark's own dynamic allocation and under elastream, and every word's count is checked at the
     end. The exit code is 0 only where all ways ended and were exact. A way takes --seconds, a
-    minute more to start and end, and longer where it falls behind.
+    minute more to start and end, and longer where it falls behind. The last row, oracle, is not
+    run: it is the least that a planner that knows the load could pay, by a model.
 
       elastream bench elasticity --json elasticity.json --picture elasticity.png
       elastream bench elasticity --load visits.csv.gz --from 1998-06-30 --ways fixed-max,elastream
@@ -93,6 +95,7 @@ def elasticity(
 
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
     from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+    from elastream_lab.benchmarks.elasticity.oracle import oracle
     from elastream_lab.benchmarks.elasticity.picture import draw_elasticity
     from elastream_lab.benchmarks.elasticity.run import replayed_load, run_ways
     from elastream_lab.benchmarks.elasticity.settings import WAYS, ElasticitySettings
@@ -119,6 +122,7 @@ def elasticity(
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     replayed = replayed_load(settings)
+    known = oracle(settings, replayed)
     console = Console()
     results: list[WayResult] = []
     errors: list[str] = []
@@ -130,6 +134,7 @@ def elasticity(
             "made": replayed.made,
             "settings": settings.as_json(),
             "runs": [result.as_json() for result in results],
+            "oracle": known.as_json(),
         }
         return {**summary, "error": "; ".join(errors)} if errors else summary
 
@@ -146,7 +151,7 @@ def elasticity(
         errors.append(line_of_failure(error))
         write_summary(json_file, report())
         raise
-    Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
+    Console(width=max(console.width, _TABLE_WIDTH)).print(table(results, known))
     console.print(
         f"every word {settings.work} {settings.service_us:g} µs where its state is, as a stand-in "
         f"for work; {settings.peak:,.0f} posts a second at the busiest moment",
@@ -157,7 +162,7 @@ def elasticity(
         console.print(error_line, style="red")
     write_summary(json_file, report())
     if picture is not None and results:
-        draw_elasticity(settings, replayed, results, picture)
+        draw_elasticity(settings, replayed, results, known, picture)
     if errors or not all(result.exact for result in results):
         raise typer.Exit(BROKEN)
 
@@ -189,7 +194,7 @@ def _line(progress: Progress) -> str:
     return f"{progress.way}: {done}, {progress.executors} executors"
 
 
-def table(results: Sequence[WayResult]) -> Table:
+def table(results: Sequence[WayResult], known: Oracle) -> Table:
     """Return a table: a row for each way, compared with the most executors where known."""
     from rich.table import Table
 
@@ -210,11 +215,12 @@ def table(results: Sequence[WayResult]) -> Table:
         made.add_column(name, justify="right")
     most = next((result for result in results if result.way == "fixed-max"), None)
     for result in results:
-        made.add_row(*_cells(result, most))
+        made.add_row(*_cells(result, most), *_cells_of_run(result))
+    made.add_row(*_cells(known, most), "-", str(known.changes), "-", "model")
     return made
 
 
-def _cells(result: WayResult, most: WayResult | None) -> tuple[str, ...]:
+def _cells(result: WayResult | Oracle, most: WayResult | None) -> tuple[str, ...]:
     waits, of_most = result.response, None if most is None else most.response
     cost = None if most is None else result.executor_seconds / most.executor_seconds
     p99 = None if waits is None or of_most is None else waits.p99 / of_most.p99
@@ -227,6 +233,11 @@ def _cells(result: WayResult, most: WayResult | None) -> tuple[str, ...]:
         "-" if cost is None else f"{cost:.2f}",
         *times,
         "-" if p99 is None else f"{p99:.2f}",
+    )
+
+
+def _cells_of_run(result: WayResult) -> tuple[str, ...]:
+    return (
         f"{result.overloaded_s:.1f}",
         str(result.changes),
         f"{result.state_bytes_moved / 1e6:.1f}",

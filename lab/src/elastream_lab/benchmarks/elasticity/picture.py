@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from elastream.atomic_io import write_picture
+from elastream_lab.benchmarks.elasticity.oracle import ORACLE, Oracle
 from elastream_lab.benchmarks.elasticity.run import ReplayedLoad, WayResult
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 
@@ -23,23 +24,29 @@ _COLOURS: Final = {
     "elastream": "tab:green",
     "elastream-ahead": "tab:blue",
     "elastream-spare": "tab:purple",
+    ORACLE: "tab:olive",
 }
 _BINS: Final = 200
 
 
 def draw_elasticity(
-    settings: ElasticitySettings, load: ReplayedLoad, results: Sequence[WayResult], path: Path
+    settings: ElasticitySettings,
+    load: ReplayedLoad,
+    results: Sequence[WayResult],
+    known: Oracle,
+    path: Path,
 ) -> None:
-    """Draw the ways one below another, and their waits in one panel, on a logarithmic scale."""
+    """Draw the ways one below another, the oracle last, and their waits on a logarithmic scale."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    heights = [1.3, *(0.7 for _ in results), 2.4]
+    sizes: list[WayResult | Oracle] = [*results, known]
+    heights = [1.3, *(0.7 for _ in sizes), 2.4]
     figure = Figure(figsize=(10, 1.3 * sum(heights) + 1), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _draw_load(panels[0], settings, load)
-    for axes, result in zip(panels[1:-1], results, strict=True):
+    for axes, result in zip(panels[1:-1], sizes, strict=True):
         _draw_executors(axes, settings, result)
     _draw_waits(panels[-1], results)
     panels[-1].set_xlabel("seconds since the load began")
@@ -56,7 +63,7 @@ def _draw_load(axes: Axes, settings: ElasticitySettings, load: ReplayedLoad) -> 
     _plain(axes)
 
 
-def _draw_executors(axes: Axes, settings: ElasticitySettings, result: WayResult) -> None:
+def _draw_executors(axes: Axes, settings: ElasticitySettings, result: WayResult | Oracle) -> None:
     at_s, number = zip(*result.executors, strict=True)
     edges = [*at_s, max(result.took_s, at_s[-1])]
     axes.stairs(number, edges, fill=True, color=_COLOURS[result.way], alpha=0.7)
