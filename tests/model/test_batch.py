@@ -22,7 +22,12 @@ def test_a_stage_takes_as_long_as_its_fullest_executor() -> None:
 
 def test_an_executor_with_more_slots_takes_no_less_than_its_longest_task() -> None:
     assert stage_length([("a", 3.0), ("a", 1.0)], {"a": 2}) == 3.0
-    assert stage_length([("a", 3.0), ("a", 3.0), ("a", 2.0)], {"a": 2}) == 4.0
+
+
+def test_tasks_take_the_first_free_slot_in_their_order() -> None:
+    assert stage_length([("a", 3.0), ("a", 3.0), ("a", 2.0)], {"a": 2}) == 5.0
+    assert stage_length([("a", 1.0), ("a", 1.0), ("a", 2.0)], {"a": 2}) == 3.0
+    assert stage_length([("a", 1.0)] * 9, {"a": 2}) == 5.0, "nine tasks take five rounds"
 
 
 def test_a_stage_on_an_executor_without_slots_never_ends() -> None:

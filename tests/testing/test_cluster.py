@@ -115,21 +115,22 @@ def test_an_operator_runs_after_those_whose_rows_it_reads() -> None:
         two_operators(feeds={0: None})
 
 
-def test_a_batch_takes_what_the_model_of_a_batch_says() -> None:
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_a_batch_takes_what_the_model_of_a_batch_says(slots: int) -> None:
     dice = Random(4)
     for _ in range(50):
-        shares = [[dice.random() for _ in range(5)] for _ in range(3)]
+        shares = [[dice.random() for _ in range(5 * slots)] for _ in range(3)]
         tasks = tuple(
             SimulatedTask(operator, j, share / sum(each), dice.random(), 0)
             for operator, each in enumerate(shares)
             for j, share in enumerate(each)
         )
-        one = SimulatedCluster(Workload(tasks, lambda _: 700.0), ClusterSettings(executors=3))
-        batch = batch_of(one)
+        settings = ClusterSettings(executors=3, cores=slots)
+        batch = batch_of(SimulatedCluster(Workload(tasks, lambda _: 700.0), settings))
         stages = [
             stage_length(
                 [(int(e.executor), e.run_ms) for e in batch.tasks if e.task.operator == operator],
-                [1] * 3,
+                [slots] * 3,
             )
             for operator in range(3)
         ]

@@ -5,7 +5,8 @@ part of it; and besides there is a fixed cost (planning, reading offsets, commit
 
     batch = fixed + sum over stages of max over executors of stage(work there, slots there)
 
-The part of an executor takes its work over its slots, and at least its longest task. Batches of
+The tasks of an executor take its slots in their order, each the first that is free. Planners limit
+the work on a slot (:class:`Spread`): less than that by at most the longest task. Batches of
 different queries overlap, so an executor's slots are shared by what all queries do on it.
 
 In Real-time Mode all stages run at once, and those of several queries too: they are one stage here,
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from typing import TypeVar
 
 from elastream.model.checks import Number
@@ -30,23 +32,33 @@ Node = TypeVar("Node", bound=Hashable)
 def stage_length(
     tasks: Iterable[tuple[Node, Number]], slots: Mapping[Node, Number] | Sequence[Number]
 ) -> float:
-    """Return how long a stage takes whose tasks are given by node and work.
+    """Return how long a stage takes whose tasks are given by node and work, in their order.
 
-    A node without slots cannot work, which takes for ever.
+    A node without slots cannot work, which takes for ever. O(tasks log slots).
     """
-    work: dict[Node, Number] = {}
-    longest: dict[Node, Number] = {}
+    works: dict[Node, list[Number]] = {}
     for node, amount in tasks:
-        work[node] = work.get(node, 0) + amount
-        longest[node] = max(longest.get(node, 0), amount)
+        works.setdefault(node, []).append(amount)
     each = slots if isinstance(slots, Mapping) else dict(enumerate(slots))
-    return max((_part(work[node], each.get(node, 0), longest[node]) for node in work), default=0.0)  # type: ignore[call-overload]
+    return max((_part(works[node], each.get(node, 0)) for node in works), default=0.0)  # type: ignore[call-overload]
 
 
-def _part(work: Number, slots: Number, longest: Number) -> float:
+def _part(works: list[Number], slots: Number) -> float:
+    """Return how long a node takes; slots of other than whole numbers share the work."""
     if not slots:
-        return float("inf") if work else 0.0
-    return float(max(work / slots, longest))
+        return float("inf") if any(works) else 0.0
+    if len(works) <= slots:
+        return float(max(works))
+    whole = int(slots)
+    if whole == 1:
+        return float(sum(works))
+    if whole != slots:
+        return float(max(sum(works) / slots, max(works)))
+    free_at = works[:whole]
+    heapify(free_at)
+    for work in works[whole:]:
+        heapreplace(free_at, free_at[0] + work)
+    return float(max(free_at))
 
 
 @dataclass(frozen=True, slots=True)
