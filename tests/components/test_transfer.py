@@ -1,6 +1,9 @@
-"""State sent between hosts of limited bandwidth: whole, and no quicker than its links."""
+"""State sent over links of limited bandwidth: whole, and no quicker than its links."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import pytest
 
@@ -22,3 +25,24 @@ def test_state_arrives_whole_and_no_sooner_than_links_allow_either_way() -> None
         for way in WAYS:
             # the first bytes of a link that has rested go at once
             assert ready.measured_s(migration, way) >= 0.8 * estimated_s(migration, way, RATE)
+
+
+SENT = """
+import socket, threading, time
+from elastream_lab.hosts.namespaces import limited_loopback
+
+with limited_loopback(4e6):
+    server = socket.create_server(("127.0.0.1", 0))
+    began = time.monotonic()
+    peer = socket.create_connection(server.getsockname())
+    threading.Thread(target=lambda: (peer.sendall(bytes(4_000_000)), peer.close())).start()
+    print(len(server.accept()[0].makefile("rb").read()), time.monotonic() - began)
+"""
+
+
+def test_a_limited_loopback_carries_everything_and_no_more_than_its_width() -> None:
+    command = [sys.executable, "-c", SENT]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    received, seconds = map(float, ended.stdout.split())
+    assert received == 4_000_000
+    assert seconds >= 0.8
