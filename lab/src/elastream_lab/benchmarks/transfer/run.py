@@ -261,12 +261,16 @@ class _Stream:
         self._pass(_FILL + 12)
 
     def _pass(self, number: int) -> None:
-        deadline, wanted = time.monotonic() + _PATIENCE_S, len(self.batches) + number
-        while len(self.batches) < wanted:
+        wanted = len(self.batches) + number
+        self._until(lambda: len(self.batches) >= wanted, f"no {number} batches")
+
+    def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not condition():
             if not self.query.isActive:
                 raise SparkError(f"the query ended: {self.query.exception()}")
             if time.monotonic() > deadline:
-                raise SparkError(f"no {number} batches in {_PATIENCE_S:g} s")
+                raise SparkError(f"{otherwise} in {_PATIENCE_S:g} s")
             time.sleep(0.05)
 
     def move(self, way: str) -> TransferResult:
@@ -297,10 +301,15 @@ class _Stream:
 
     def copy(self, way: str) -> TransferResult:
         """Copy the state of one task to the other executor, and drop the copy."""
-        result = self._copied(way, self._target())
+        result = self._copied(way, target := self._target())
         self.copies.drop()
+        self._until(lambda: not self._held(target), "the copy was not dropped")
         self._pass(1)
         return result
+
+    def _held(self, executor: str) -> bool:
+        report = self.copies._keepers.read(executor)
+        return report is not None and bool(report.copies)
 
     def _copied(self, way: str, target: str) -> TransferResult:
         size = next(each.state_bytes for each in self.batches[-1].tasks if each.task == _TASK)
