@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ORACLE: Final = "oracle"
 START_S: Final = 8.0
-"""From an executor's registration until it is warm, on the machine of the measured figures."""
+"""From an executor's registration until it is warm: assumed, and less than on a busy machine."""
 _ROUNDING: Final = 1e-9
 
 
