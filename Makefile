@@ -8,6 +8,11 @@ READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+# Spark, which pip builds from its sources, is installed next to the others.
+LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
+# what a second list of pins has beyond a first one
+BEYOND := awk '/^[a-z0-9]/ {name = $$1; sub(/=.*/, "", name); if (NR == FNR) own[name]} \
+	NR > FNR && !(name in own)'
 BUILD := $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
 TRIAL := dist/trial
 FLINK := .flink
@@ -19,6 +24,7 @@ SEED ?= 1
 # every minor version that pyproject.toml accepts, such as 4.0 4.1 4.2 4.3
 SPARKS := $(shell sed -n 's/.*"pyspark>=4\.0,<4\.\([0-9]*\)".*/\1/p' pyproject.toml \
 	| awk '{for (minor = 0; minor < $$1; minor++) print "4." minor}')
+NEWEST_SPARK := requirements-spark-$(lastword $(SPARKS)).lock
 VERSIONS ?= $(SPARKS)
 ENVIRONMENTS := .versions
 COMPONENTS := .components
@@ -41,7 +47,9 @@ $(READY): pyproject.toml lab/pyproject.toml requirements-build.lock requirements
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the locked dependencies into $(VENV) (once)"
 	@$(INSTALL) --require-hashes -r requirements-build.lock
-	@$(INSTALL) --require-hashes --no-build-isolation -r requirements.lock
+	@$(LOCKED) -r $(NEWEST_SPARK) & spark=$$!; \
+		$(BEYOND) $(NEWEST_SPARK) requirements.lock | $(LOCKED) -r /dev/stdin; others=$$?; \
+		wait $$spark && exit $$others
 	@$(INSTALL) --no-deps --no-build-isolation -e . -e lab
 	@touch $@
 
@@ -52,9 +60,9 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m elastream.spark.sessions.class_training & training=$$!; \
-		{ $(BIN)/mypy && $(BIN)/lint-imports; }; checked=$$?; \
-		test $$checked != 0 || $(BIN)/pytest -m $(SUITE) -qq --collect-only > /dev/null; \
-		wait $$training && exit $$checked
+		$(BIN)/pytest -m $(SUITE) -qq --collect-only > /dev/null & collection=$$!; \
+		$(BIN)/mypy && $(BIN)/lint-imports; checked=$$?; \
+		wait $$collection; wait $$training && exit $$checked
 	@$(BIN)/pytest -m $(SUITE) --numprocesses 4 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
@@ -74,8 +82,7 @@ $(ENVIRONMENTS)/%/.ready: requirements-spark-%.lock $(READY)
 	@echo "installing Spark $* into $(ENVIRONMENTS)/$* (once)"
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(ENVIRONMENTS)/$*
 	@$(OTHER_SPARK) --require-hashes -r requirements-build.lock
-	@awk '/^[a-z0-9]/ {name = $$1; sub(/=.*/, "", name); if (NR == FNR) own[name]} \
-		NR > FNR && !(name in own)' $< requirements.lock | $(OTHER_SPARK) --require-hashes -r - -r $<
+	@$(BEYOND) $< requirements.lock | $(OTHER_SPARK) --require-hashes -r - -r $<
 	@$(OTHER_SPARK) -e . -e lab
 	@$(BIN)/uv pip check --quiet --python $(ENVIRONMENTS)/$*
 	@touch $@
