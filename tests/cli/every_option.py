@@ -151,6 +151,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--page-token", "text", before=f"{_TWO} --page 0", after=_PROGRAM),
         _wrong("--page-certificate", "text", before=f"{_TWO} --page 0", after=_PROGRAM),
         _wrong("--control", "text", before=_TWO, after=_PROGRAM),
+        _asked("--spans", "", "'spans': True", _RUN, before=_TWO, after=_PROGRAM),
         _wrong("--measure", "/", before=_TWO, after=_PROGRAM),
         Call("--launcher", "--launcher", "launcher.py", code=0),
     ),

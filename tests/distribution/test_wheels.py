@@ -18,7 +18,11 @@ from elastream.extras import EXTRAS
 
 pytestmark = pytest.mark.xdist_group("distribution")  # the wheels are built once
 
-COMES_WITH = {"py4j": "pyspark", "prometheus_client": "prometheus-client"}
+COMES_WITH = {
+    "opentelemetry": "opentelemetry-exporter-otlp-proto-http",
+    "prometheus_client": "prometheus-client",
+    "py4j": "pyspark",
+}
 """What is imported, and the library that brings it."""
 ASKED_FOR_BY_SPARK = {"pandas", "protobuf"}
 """Not imported here: Spark's Arrow functions and transformWithState import them without asking."""
@@ -134,7 +138,7 @@ def test_each_library_of_an_extra_is_reported_by_the_command_line() -> None:
     reports = project()["optional-dependencies"]
     asked = {name: extra for extra in reports.keys() - TOOLS for name in names(reports[extra])}
     assert {name: extra for name, extra in asked.items() if name != "elastream"} == {
-        **EXTRAS,
+        **{COMES_WITH.get(name, name): extra for name, extra in EXTRAS.items()},
         **dict.fromkeys(ASKED_FOR_BY_SPARK, "spark"),
     }
 

@@ -1,6 +1,7 @@
 """A real Prometheus scrapes a loop: it reads what is reported, and its tools do not object.
 
-It needs ``prometheus`` and ``promtool`` (Debian: the package ``prometheus``).
+Its alerts arrive at a real Alertmanager. It needs ``prometheus``, ``promtool``, Alertmanager and
+``amtool`` (Debian: the packages ``prometheus`` and ``prometheus-alertmanager``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from elastream import Policy, Timeouts
 from elastream.page.metrics import metrics_text
 from elastream.testing import SimulatedCluster, SimulatedLoop, even_workload, rate_steps
 
-PROGRAMS = ("prometheus", "promtool")
+PROGRAMS = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
 
 pytestmark = [
@@ -55,16 +56,21 @@ class Page:
         self.watched = Watched()
         self._stopped = False
         load = rate_steps({0: 500, 60: 1200})
-        self._cluster = SimulatedCluster([even_workload(8, load, name=name) for name in NAMES])
+        self.cluster = SimulatedCluster([even_workload(8, load, name=name) for name in NAMES])
         policy = Policy(max_executors=4, patience=2, cooldown_s=5, timeouts=Timeouts(smoothing_s=1))
-        self.loop: SimulatedLoop = self.watched.loop(self._cluster, policy)
+        self.loop: SimulatedLoop = self.watched.loop(self.cluster, policy)
         self._lock = threading.Lock()
 
     def look(self, accept: str = "") -> tuple[bytes, str]:
         with self._lock:
             if not self._stopped:
-                self._cluster.advance(SECONDS_A_SCRAPE)
+                self.cluster.advance(SECONDS_A_SCRAPE)
             return metrics_text(self.watched.counts, self.watched.seen, accept)
+
+    def kill(self) -> None:
+        """Let an executor die."""
+        with self._lock:
+            self.cluster.kill(self.loop.state.executors[0].id)
 
     def stop(self) -> None:
         """Let nothing change any more, also where somebody is looking just now."""
@@ -142,28 +148,12 @@ def awaited(what: str, found: Callable[[], Any], log: Path) -> Any:
 
 
 @contextmanager
-def prometheus(target: int, folder: Path) -> Iterator[Prometheus]:
-    """Run one that scrapes the target every second and has the rules."""
-    configuration, log, port = folder / "prometheus.yml", folder / "log", free_port()
-    scrape = {"job_name": "elastream", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
-    settings = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(RULES)],
-        "scrape_configs": [scrape],
-    }
-    configuration.write_text(json.dumps(settings))  # which is YAML too
-    command = [
-        "prometheus",
-        f"--config.file={configuration}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
+def program(command: list[str], log: Path) -> Iterator[None]:
+    """Run a program of others; what it says goes to the log."""
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
-        running = Prometheus(port)
-        awaited("Prometheus", lambda: running.query("vector(1)"), log)
-        yield running
+        yield
     finally:
         process.terminate()
         try:
@@ -171,6 +161,59 @@ def prometheus(target: int, folder: Path) -> Iterator[Prometheus]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def prometheus(target: int, folder: Path, alerts: int | None = None) -> Iterator[Prometheus]:
+    """Run one that scrapes the target every second, has the rules, and sends alerts to a port."""
+    configuration, log, port = folder / "prometheus.yml", folder / "log", free_port()
+    scrape = {"job_name": "elastream", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+    settings: dict[str, Any] = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(RULES)],
+        "scrape_configs": [scrape],
+    }
+    if alerts is not None:
+        receiver = {"static_configs": [{"targets": [f"127.0.0.1:{alerts}"]}]}
+        settings["alerting"] = {"alertmanagers": [receiver]}
+    configuration.write_text(json.dumps(settings))  # which is YAML too
+    command = [
+        "prometheus",
+        f"--config.file={configuration}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with program(command, log):
+        running = Prometheus(port)
+        awaited("Prometheus", lambda: running.query("vector(1)"), log)
+        yield running
+
+
+@contextmanager
+def alertmanager(folder: Path) -> Iterator[int]:
+    """Run one that sends nothing on; its port."""
+    configuration, log, port = folder / "alertmanager.yml", folder / "alertmanager.log", free_port()
+    settings = {"route": {"receiver": "nowhere"}, "receivers": [{"name": "nowhere"}]}
+    configuration.write_text(json.dumps(settings))
+    command = [
+        "prometheus-alertmanager",
+        f"--config.file={configuration}",
+        f"--storage.path={folder / 'alerts'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    with program(command, log):
+        awaited("Alertmanager", lambda: alerts_at(port) is not None, log)
+        yield port
+
+
+def alerts_at(port: int) -> dict[str, dict[str, Any]]:
+    """What amtool shows of the alerts there, by name."""
+    command = ["amtool", f"--alertmanager.url=http://127.0.0.1:{port}", "alert", "--output=json"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        raise ConnectionError(run.stderr)
+    return {each["labels"]["alertname"]: each for each in json.loads(run.stdout or "[]")}
 
 
 @dataclass(frozen=True)
@@ -271,6 +314,31 @@ def asked() -> Iterator[str]:
 def test_every_panel_of_the_dashboard_has_something_to_show(scraped: Scraped) -> None:
     empty = [expression for expression in asked() if not scraped.prometheus.query(expression)]
     assert [re.sub(r"\{.*", "", each) for each in empty] == ["elastream_change_under_way_seconds"]
+
+
+# Alertmanager
+
+
+def test_an_executor_that_is_lost_is_an_alert_at_alertmanager(tmp_path: Path) -> None:
+    page = Page()
+    with (
+        page.loop,
+        served(page) as target,
+        alertmanager(tmp_path) as port,
+        prometheus(target, tmp_path, alerts=port) as running,
+    ):
+        counted = "elastream_executors_lost_total"
+        awaited("a scrape", lambda: running.value(counted) is not None, tmp_path / "log")
+        page.kill()
+        arrived = awaited(
+            "the alert",
+            lambda: alerts_at(port).get("ElastreamExecutorLost"),
+            tmp_path / "alertmanager.log",
+        )
+    assert arrived["labels"]["severity"] == "warning"
+    assert arrived["labels"]["job"] == "elastream"
+    summary = f"An executor of {arrived['labels']['instance']} was lost."
+    assert arrived["annotations"]["summary"] == summary
 
 
 # Promtool

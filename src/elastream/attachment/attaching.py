@@ -48,6 +48,7 @@ from elastream.page.server import (
     expect_private,
     page_address,
 )
+from elastream.page.spans import SpanWriter, otlp_spans
 from elastream.spark.internals.query_session import is_session, queries_of, session_of
 from elastream.spark.internals.repartitioning import expect_repartitioning
 from elastream.spark.internals.spark_internals import SparkInternals
@@ -57,6 +58,7 @@ from elastream.spark.sessions.settings import advised, wrong_settings
 from elastream.spark.steer.restarting import Restart
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -224,6 +226,7 @@ def attach(
     page_token: Path | str | None = None,
     page_certificate: Path | str | None = None,
     control: Path | str | None = None,
+    spans: bool | Tracer = False,
     restart: Restarts = None,
 ) -> Attachment:
     """Make running queries elastic within the bounds of ``policy``.
@@ -249,6 +252,9 @@ def attach(
     ``control`` is the path of a local socket at which your user, and root, can steer the loop with
     ``elastream control``.
 
+    ``spans`` makes spans of OpenTelemetry of changes and their phases: with ``True`` they are sent
+    over OTLP, as the variables ``OTEL_...`` say, or a tracer of your own gets them.
+
     ``restart`` starts the query again on its checkpoint and returns it: for a policy with
     ``repartition``, and for a query in Real-time Mode that fails because an executor was lost. For
     several queries, or a session, a mapping has a function for each name, and may grow. Wait for
@@ -266,15 +272,20 @@ def attach(
         _log.warning("%s", setting)
     token, pem = _secrets(page, page_token, page_certificate)
     where = None if control is None else checked_path(Path(control))
+    name = internals.spark.sparkContext.appName or "an application"
     with ExitStack() as undo:
         writers, server = [_writer(log)], None
+        if spans is not False:
+            span_writer = otlp_spans(name) if spans is True else SpanWriter(spans)
+            undo.callback(span_writer.close)
+            writers.append(span_writer.take)
         steered: list[Application] = []
 
         def door(text: bytes, by: str) -> Answer:
             return answered(steered[0], text, by) if steered else _TOO_EARLY
 
         if page is not None:
-            run = Run(internals.spark.sparkContext.appName or "an application")
+            run = Run(name)
             server = undo.enter_context(
                 PageServer(
                     run,

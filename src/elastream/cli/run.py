@@ -52,6 +52,11 @@ _CONTROL = typer.Option(
     metavar="PATH",
     help="Make a local socket here, at which elastream control steers the loop.",
 )
+_SPANS = typer.Option(
+    "--spans",
+    help="Send a span for each change and its phases over OTLP; OpenTelemetry's variables OTEL_... "
+    "say where to.",
+)
 _MEASURE = typer.Option(
     "--measure",
     metavar="FILE",
@@ -79,6 +84,7 @@ def run(
     page_token: Annotated[Path | None, _TOKEN] = None,
     page_certificate: Annotated[Path | None, _CERTIFICATE] = None,
     control: Annotated[Path | None, _CONTROL] = None,
+    spans: Annotated[bool, _SPANS] = False,
     measure: Annotated[Path | None, _MEASURE] = None,
     launcher: Annotated[bool, _LAUNCHER] = False,
 ) -> Callable[[], int] | None:
@@ -124,6 +130,7 @@ def run(
         page_token=None if page_token is None else page_token.absolute(),
         page_certificate=None if page_certificate is None else page_certificate.absolute(),
         control=None if control is None else control.absolute(),
+        spans=spans,
     )
     if measure is not None:
         from elastream.cli.run_summaries import checked_target

@@ -97,6 +97,7 @@ class LaunchedSession:
             page_token=settings.page_token,
             page_certificate=settings.page_certificate,
             control=settings.control,
+            spans=settings.spans,
         )
 
     def _await_executors(self, spark: SparkSession) -> None:

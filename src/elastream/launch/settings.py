@@ -12,6 +12,7 @@ from elastream.control.token_file import token_in
 from elastream.core.decision_log import STANDARD_OUTPUT, DecisionLog
 from elastream.core.goal import Goal
 from elastream.core.policy import Policy, goal_named, goal_of
+from elastream.extras import expect_installed
 from elastream.launch.given import has_no_executors
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
@@ -41,6 +42,8 @@ class RunSettings:
     page_certificate: Path | None = None
     control: Path | None = None
     """The local socket at which the loop can be steered."""
+    spans: bool = False
+    """Whether spans of changes are sent over OTLP."""
 
     def __post_init__(self) -> None:
         if self.master is not None and has_no_executors(self.master):
@@ -61,6 +64,8 @@ class RunSettings:
                 token_in(self.page_token, field="page_token", make=True)
         if self.control is not None:
             checked_path(self.control)
+        if self.spans:
+            expect_installed("opentelemetry")
 
 
 def goal_given(name: str, folder: str) -> Goal:
