@@ -98,6 +98,53 @@ def test_another_user_is_refused_by_the_mode_and_by_the_kernel_s_word(
     assert loop.state.pause is None
 
 
+@pytest.mark.skipif(NOT_ROOT, reason="only root can become another user")
+def test_a_client_sends_nothing_to_a_socket_at_which_another_user_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == 0 and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    tmp_path.chmod(0o1777)
+    path = tmp_path / "run.sock"
+    program = textwrap.dedent("""
+        import os, socket, sys
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        squatter = socket.socket(socket.AF_UNIX)
+        squatter.bind(sys.argv[1])
+        squatter.listen(1)
+        print("listens", flush=True)
+        print(squatter.accept()[0].recv(9999), flush=True)
+    """)
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as squatter:
+        assert squatter.stdout is not None
+        assert squatter.stdout.readline() == "listens\n"
+        monkeypatch.setattr(os, "geteuid", lambda: 1234)  # root may speak to anybody's program
+        with pytest.raises(ElastreamError, match=r"listens there, not your program: nothing was"):
+            ask_locally(path, {"command": "pause"})
+        assert squatter.stdout.read() == "b''\n"
+
+
+@pytest.mark.parametrize(("mode", "allowed"), [(0o777, False), (0o1777, True), (0o775, True)])
+def test_a_folder_in_which_others_could_replace_the_socket_is_refused(
+    mode: int, allowed: bool, tmp_path: Path
+) -> None:
+    tmp_path.chmod(mode)
+    if allowed:
+        assert checked_path(tmp_path / "run.sock")
+        return
+    with pytest.raises(ProblemError, match=r"^control: .* can be written to by all users"):
+        checked_path(tmp_path / "run.sock")
+
+
+@pytest.mark.skipif(NOT_ROOT, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(ProblemError, match=r"belongs to nobody, who could replace"):
+        checked_path(tmp_path / "run.sock")
+
+
 def test_a_line_that_is_cut_short_is_not_carried_out(door: LocalDoor, loop: Steered) -> None:
     connection = connected(door)
     connection.sendall(b'{"command": "pause"}')

@@ -1,8 +1,10 @@
 """The local door: a socket in the file system that takes a command a connection, a line of JSON.
 
 The socket has mode 0600 from its first moment on, and the kernel is asked who is at the other end:
-the user that the program runs as, or root. What a client can take of the process is bounded: the
-bytes and the time of a command, and the connections at a time.
+the user that the program runs as, or root. A client asks the same, so that a socket of somebody
+else is not taken for the program's, and the folder must be one where others cannot replace it. What
+a client can take of the process is bounded: the bytes and the time of a command, and the
+connections at a time.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ def checked_path(path: Path) -> Path:
         raise ProblemError("control", f"{where.parent} is not a folder")
     if not os.access(where.parent, os.W_OK):
         raise ProblemError("control", f"{where.parent} cannot be written to")
+    if (why := _not_ours(where.parent.stat())) is not None:
+        raise ProblemError("control", f"{where.parent} {why}; use a folder of your own")
     if where.is_symlink() or (where.exists() and not stat.S_ISSOCK(where.lstat().st_mode)):
         raise ProblemError("control", f"{where} exists and is not a socket")
     if where.exists() and _is_answered(where):
@@ -132,6 +136,10 @@ def ask_locally(path: Path, record: dict[str, object], *, timeout_s: float = 30.
         connection.settimeout(timeout_s)
         try:
             _at(path, connection.connect)
+            _, user = _peer(connection)
+            if os.geteuid() not in (user, _ROOT) and user != _ROOT:
+                why = f"{_user_name(user)} listens there, not your program: nothing was sent"
+                raise ElastreamError(f"{path}: {why}")
             with suppress(BrokenPipeError):  # it may have been refused: read why
                 connection.sendall(line)
             with connection.makefile("rb") as answers:
@@ -182,6 +190,15 @@ def _at(path: Path, call: object) -> None:
         call(f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
+
+
+def _not_ours(folder: os.stat_result) -> str | None:
+    """Return why somebody else could put a socket of theirs in the place of ours."""
+    if folder.st_uid not in (os.geteuid(), _ROOT):
+        return f"belongs to {_user_name(folder.st_uid)}, who could replace the socket"
+    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+        return "can be written to by all users, who could replace the socket"
+    return None
 
 
 def _is_answered(path: Path) -> bool:
