@@ -11,12 +11,16 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from elastream.model.checks import abbreviate
+from elastream.model.checks import abbreviate, expect_version
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 
 _MOST_BYTES: Final = 64 << 20
 """A file that is larger, or never ends, is not read to its end."""
+
+VERSION: Final = 1
+"""Version of the format of problem files; one that names none has it."""
+_VERSION_FIELD: Final = "version"
 
 _STEP: Final = ("work", "state", "current", "nodes", "tau")
 _LISTS: Final = ("stages", "slots", "memory")
@@ -44,6 +48,7 @@ def read_fields(path: Path) -> Fields:
         raise ProblemError(str(path), f"is not JSON that can be read: {error}") from None
     if not isinstance(data, dict):
         raise ProblemError(str(path), f"holds {abbreviate(data)}, not a JSON object")
+    expect_version(str(path), data.pop(_VERSION_FIELD, VERSION), newest=VERSION)
     return data
 
 

@@ -14,7 +14,7 @@ from elastream.core.samples import Sample, sample_line, sample_of
 from elastream.core.scene_lines import SceneEncoder, checked_scene
 from elastream.core.scenes import Scene
 from elastream.jsonl import KEEP, LONGEST_LINE, MAX_BYTES, LineFile, begins_as_record, lines_of
-from elastream.model.checks import abbreviate
+from elastream.model.checks import expect_version
 from elastream.model.errors import ProblemError
 
 EMPTY = "is empty: not a decision log, or nothing is decided yet"
@@ -130,21 +130,10 @@ def entry_of(
     return _read(where, record)
 
 
-def expect_version(where: str, version: object) -> None:
-    """Raise ``ProblemError`` where lines of this version cannot be read here."""
-    number = version if isinstance(version, int) and not isinstance(version, bool) else -1
-    if OLDEST_VERSION <= number <= VERSION:
-        return
-    why = f"has version {abbreviate(version)}; this elastream reads {OLDEST_VERSION} to {VERSION}"
-    if number > VERSION:
-        why += ": read it with the newer elastream that wrote it"
-    raise ProblemError(where, why)
-
-
 def _read(where: str, record: Any) -> Decision | Sample | dict[str, Any]:
     if not isinstance(record, dict) or "v" not in record:
         raise ProblemError(where, "is not a decision: no object with a version")
-    expect_version(where, record["v"])
+    expect_version(where, record["v"], newest=VERSION, oldest=OLDEST_VERSION)
     try:
         match record.get("kind"):
             case "sample":

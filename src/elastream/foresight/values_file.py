@@ -19,6 +19,7 @@ from elastream.atomic_io import replacing
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues
+from elastream.model.checks import expect_version
 from elastream.model.errors import ProblemError
 
 _KEY: Final = b"elastream.values"
@@ -64,8 +65,7 @@ def read_values(path: Path) -> PartitionValues:
         raise ProblemError(str(path), f"cannot be read as values: {why}") from None
     except (KeyError, ValueError):
         raise ProblemError(str(path), "holds no values of partitions") from None
-    if about.get("version") != _VERSION:
-        raise ProblemError(str(path), "was written by another version of elastream")
+    expect_version(str(path), about.get("version"), newest=_VERSION)
     problem_fields = about["problem"]
     chain = problem_fields["chain"]
     ways = None if chain["directions"] is None else tuple(chain["directions"])

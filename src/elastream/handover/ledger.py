@@ -24,7 +24,7 @@ from elastream.atomic_io import make_folder, write_json
 from elastream.handover.messages import boundary_from
 from elastream.handover.model import Boundary
 from elastream.jsonl import LineFile
-from elastream.model.checks import abbreviate
+from elastream.model.checks import abbreviate, expect_version
 from elastream.model.errors import ProblemError
 
 _VERSION: Final = 1
@@ -117,7 +117,10 @@ class RecordFile:
         except (OSError, ValueError) as error:
             raise ProblemError(str(self.path), f"cannot be read: {error}") from None
         try:
-            return _record(json.loads(text))
+            fields = json.loads(text)
+            if "state" in fields:
+                expect_version(str(self.path), fields["v"], newest=_VERSION)
+            return _record(fields)
         except (ValueError, RecursionError, KeyError, TypeError):
             raise ProblemError(str(self.path), "is not a handover record") from None
 
@@ -136,7 +139,7 @@ class OwnershipLog:
 
 def _record(fields: dict[str, Any]) -> Record:
     state, boundary, term = fields["state"], fields["boundary"], fields["term"]
-    if fields["v"] != _VERSION or state not in get_args(RecordState):
+    if state not in get_args(RecordState):
         raise ValueError(abbreviate(state))
     return Record(
         str(fields["handover"]),

@@ -93,6 +93,18 @@ def count(field: str, value: object, *, least: int = 0, most: int | None = None)
     return whole
 
 
+def expect_version(where: str, version: object, *, newest: int, oldest: int = 1) -> None:
+    """Refuse a file whose version cannot be read here, and say what can read a newer one."""
+    number = version if isinstance(version, int) and not isinstance(version, bool) else -1
+    if oldest <= number <= newest:
+        return
+    reads = f"{newest}" if oldest == newest else f"{oldest} to {newest}"
+    why = f"has version {abbreviate(version)}; this elastream reads {reads}"
+    if number > newest:
+        why += ": read it with the newer elastream that wrote it"
+    raise ProblemError(where, why)
+
+
 def as_list(field: str, values: object) -> Sequence[Any]:
     """Return ``values``, a list or an array, as a sequence."""
     to_list = getattr(values, "tolist", None)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from elastream.atomic_io import write_json
-from elastream.model.checks import count
+from elastream.model.checks import count, expect_version
 from elastream.model.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -116,8 +116,9 @@ def read_manifest(trace: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise ProblemError(str(trace), f"its {_MANIFEST} is damaged") from None
-    if not isinstance(manifest, dict) or manifest.get("version") != _VERSION:
-        raise ProblemError(str(trace), "was written by another version of elastream")
+    if not isinstance(manifest, dict):
+        raise ProblemError(str(trace), f"its {_MANIFEST} is damaged")
+    expect_version(str(trace), manifest.get("version"), newest=_VERSION)
     return manifest
 
 
