@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from elastream.core.reason_codes import code_of
 from elastream.model.checks import Number, abbreviate, count, non_negative
 from elastream.model.errors import ProblemError
 
@@ -89,10 +90,15 @@ class Decision:
     query: str | None = None
     """The query it is about; ``None`` where it is about the whole application."""
 
+    @property
+    def code(self) -> str | None:
+        """The reason as one word for programs, where it has one."""
+        return code_of(self.kind, self.reason)
+
 
 def line_of(decision: Decision) -> str:
     """Return the decision as one line of JSON, without the line's end."""
-    record = {
+    record: dict[str, Any] = {
         "v": VERSION,
         "at_ms": decision.at_ms,
         "query": decision.query,
@@ -103,6 +109,8 @@ def line_of(decision: Decision) -> str:
         "reason": decision.reason,
         "figures": dict(decision.figures),
     }
+    if (code := decision.code) is not None:
+        record["code"] = code
     return json.dumps(record, allow_nan=False)
 
 

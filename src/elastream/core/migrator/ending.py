@@ -25,6 +25,7 @@ from elastream.core.events import (
 from elastream.core.goal import Failure
 from elastream.core.guards import begin_outcome
 from elastream.core.next import Begin, Rest, TakeOn, TakeRequest
+from elastream.core.reason_codes import GIVEN_UP
 from elastream.core.spares import keep_spares, with_alive
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.checks import Number
@@ -115,7 +116,7 @@ def abandon_change(
 def note_abandoned(state: LoopState, change: Change, why: str) -> Log:
     """Return the line that a change is given up."""
     stays = f"{change.progress.tasks_moved} tasks moved and stay moved, the rest stays put"
-    reason = f"{change.kind} given up: {why}; {stays}"
+    reason = f"{change.kind}{GIVEN_UP}{why}; {stays}"
     return note(state, "abandon", reason, figures=_figures(state, change))
 
 
