@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.core.builders import batch
 from tests.core.scenes import POLICY, after, attached
 
-from elastream.core.events import BatchObserved, Status
+from elastream.core.events import BatchObserved, Log, Status
 from elastream.core.explaining import explained
 from elastream.core.memory import memory_warnings, store_memory_bytes
 from elastream.core.scenes import take_scene
@@ -58,3 +58,55 @@ def test_more_state_than_an_executor_may_hold_is_warned_of() -> None:
         attached("ab", policy=policy), *(BatchObserved(using(n, "aab", 1)) for n in range(2))
     )
     assert memory_warnings(state) == ("executor a holds 12 MB of state; 10 MB are allowed",)
+
+
+def containers(number: int, room: int) -> dict[str, ExecutorMemory]:
+    """Containers of executors that have this room next to a heap."""
+    memory = ExecutorMemory(heap_limit=700 * MB, limit=700 * MB + room)
+    return dict.fromkeys("abcdefgh"[:number], memory)
+
+
+def test_stores_that_fill_a_container_next_to_its_heap_are_warned_of() -> None:
+    state, _ = after(
+        attached("ab"),
+        BatchObserved(using(1, "aab", 45 * MB)),
+        Status(1000, memory=containers(2, 100 * MB)),
+    )
+    (warning,) = memory_warnings(state)
+    assert warning == (
+        "the state stores of executor a use 90 MB of the 100 MB that its container leaves next to "
+        "the heap"
+    )
+
+
+def test_executors_are_added_for_the_memory_of_state_stores_alone() -> None:
+    policy = replace(POLICY, patience=1, min_executors=1, max_executors=8)
+    state, instructions = after(
+        attached("ab", policy=policy),
+        BatchObserved(using(1, "aab", 80 * MB)),
+        Status(1000, memory=containers(2, 100 * MB)),
+        BatchObserved(using(2, "aab", 80 * MB)),
+    )
+    assert state.observed.bounds.least == 3
+    decisions = [each.decision for each in instructions if isinstance(each, Log)]
+    (out,) = [each for each in decisions if each.kind == "scale-out"]
+    assert "2 executors alive, below what the memory of state stores needs of 3" in out.reason
+
+
+def test_the_memory_of_stores_asks_for_nothing_where_a_limit_is_not_known() -> None:
+    known = containers(1, 100 * MB)
+    state, _ = after(
+        attached("ab"), BatchObserved(using(1, "aab", 80 * MB)), Status(1000, memory=known)
+    )
+    assert state.store_memory is None
+    assert state.observed.bounds.least == POLICY.min_executors
+
+
+def test_the_memory_of_stores_never_asks_for_more_than_the_most() -> None:
+    policy = replace(POLICY, min_executors=1, max_executors=2)
+    state, _ = after(
+        attached("ab", policy=policy),
+        BatchObserved(using(1, "aab", 800 * MB)),
+        Status(1000, memory=containers(2, 100 * MB)),
+    )
+    assert state.observed.bounds.least == 2

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from elastream.core.state import LoopState
+from elastream.core.store_memory import NEAR, room_next_to_heap
 from elastream.model.observation import ExecutorMemory
-
-_NEAR: Final = 0.9
-"""From this share of its limit on a process is in danger of being ended."""
 
 
 def store_memory_bytes(state: LoopState) -> dict[str, int]:
@@ -23,12 +19,20 @@ def store_memory_bytes(state: LoopState) -> dict[str, int]:
 def memory_warnings(state: LoopState) -> tuple[str, ...]:
     """Return which executors come near to their limit, or hold more state than they may."""
     found = []
+    stores = store_memory_bytes(state)
     for executor in state.all_executors:
         memory = state.executor_memory.get(executor.id, ExecutorMemory())
         used, limit = memory.process_peak, memory.limit
-        if used is not None and limit is not None and used >= _NEAR * limit:
+        if used is not None and limit is not None and used >= NEAR * limit:
             share = f"{used / 1e6:,.0f} MB of the {limit / 1e6:,.0f} MB"
             found.append(f"executor {executor.id} has used {share} that its container may use")
+        room, held = room_next_to_heap(memory), stores.get(executor.id, 0)
+        if room is not None and held >= NEAR * room:
+            share = f"{held / 1e6:,.0f} MB of the {room / 1e6:,.0f} MB"
+            found.append(
+                f"the state stores of executor {executor.id} use {share} that its container "
+                "leaves next to the heap"
+            )
     most = state.policy.state_bytes_per_executor
     if most is not None:
         sizes: dict[str, float] = {}

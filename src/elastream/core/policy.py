@@ -15,6 +15,7 @@ from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
 from elastream.core.learning import LearningPlanner
 from elastream.core.periods import Period
+from elastream.core.store_memory import StoreMemory
 from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.words import printable
@@ -195,13 +196,17 @@ class Policy:
             idle_s=self.timeouts.idle_s,
         )
 
-    def bounds_for(self, state_bytes: float) -> GoalBounds:
-        """Return the bounds where the application has so much state."""
+    def bounds_for(self, state_bytes: float, stores: StoreMemory | None = None) -> GoalBounds:
+        """Return the bounds where the application has so much state, and its stores use that."""
         bounds, most = self.bounds, self.state_bytes_per_executor
-        needed = 0 if most is None else min(bounds.most, ceil(state_bytes / most))
-        if needed <= bounds.least:
-            return bounds
-        return replace(bounds, least=needed, minimum="what the state needs")
+        needs = {
+            "what the state needs": 0 if most is None else ceil(state_bytes / most),
+            "what the memory of state stores needs": 0 if stores is None else stores.executors,
+        }
+        for minimum, needed in needs.items():
+            if min(bounds.most, needed) > bounds.least:
+                bounds = replace(bounds, least=min(bounds.most, needed), minimum=minimum)
+        return bounds
 
     @property
     def planner_name(self) -> str:

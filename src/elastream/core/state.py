@@ -17,6 +17,7 @@ from elastream.core.learning import Learning
 from elastream.core.next import Next
 from elastream.core.partitions import Repartitioning, ShortageWatch
 from elastream.core.policy import Policy
+from elastream.core.store_memory import StoreMemory, store_memory
 from elastream.model.observation import BatchObservation, Executor, ExecutorMemory, TaskId
 
 
@@ -273,13 +274,18 @@ class LoopState:
         return Observed(
             now_ms=self.now_ms,
             wall_ahead_ms=self.wall_ahead_ms,
-            bounds=self.policy.bounds_for(self._state_bytes),
+            bounds=self.policy.bounds_for(self._state_bytes, self.store_memory),
             executors=self.executors,
             queries=self.queries,
             other=self.other,
             busy_ms=self.busy_ms,
             jobs=self.jobs,
         )
+
+    @property
+    def store_memory(self) -> StoreMemory | None:
+        """What state stores use of memory and may use; ``None`` where the limit is not known."""
+        return store_memory(self.executors, self.executor_memory, self.queries.values())
 
     @property
     def _state_bytes(self) -> float:

@@ -72,7 +72,7 @@ class Planning(Phase):
             return abandon_change(state, change, f"no plan: {plan.reason}")
         if state.policy.advise_only:
             return _advised(
-                state, change, f"; {self._moves(plan, route)}", self._figures(plan, route)
+                state, change, f"; {self._moves(state, plan, route)}", self._figures(plan, route)
             )
         if not self._still_true(state):
             why = "executors or tasks changed places while it was planned"
@@ -91,7 +91,9 @@ class Planning(Phase):
         elif change.kind == "rebalance" and change.purpose is not None and not plan.moves:
             state = with_doubt(state, change)
         target = Destination.of(goal, order, leaving)
-        log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
+        log = note(
+            state, "plan", self._moves(state, plan, route), figures=self._figures(plan, route)
+        )
         stays = {*self.nodes} - {*target.leaving}
         change = replace(change, prediction=predict(state.observed, goal, stays, change.calm))
         return state, (log,), BeginCopying(change, target)
@@ -120,11 +122,12 @@ class Planning(Phase):
             return ()
         return tuple(idle[: max(0, len(self.nodes) - stay)])
 
-    def _moves(self, plan: StepPlan, route: Route) -> str:
+    def _moves(self, state: LoopState, plan: StepPlan, route: Route) -> str:
         total = len(self.tasks)
         steps = pluralize(len(route.steps), "mini-migration")
         moves = f"{len(plan.moves)} of {pluralize(total, 'task')} move, in {steps}"
-        return "; ".join((moves, *self._purpose(plan), *self._idle(plan), *route.notes))
+        reached = (*self._purpose(plan), *self._memory(state, plan))
+        return "; ".join((moves, *reached, *self._idle(plan), *route.notes))
 
     def _idle(self, plan: StepPlan) -> tuple[str, ...]:
         """Say where executors get no state, and why."""
@@ -151,6 +154,26 @@ class Planning(Phase):
         elif least > purpose.busiest:
             why = f"the heaviest tasks alone make {least:.2f}"
         return (f"does not reach {purpose}, but {busiest:.2f}: {why}",)
+
+    def _memory(self, state: LoopState, plan: StepPlan) -> tuple[str, ...]:
+        """Say whether the plan keeps the limits of memory, where there are any."""
+        problem, stores = self.order.problem, state.store_memory
+        limits: list[tuple[str, float, list[float]]] = []
+        if problem.memory:
+            limits.append(("state", min(problem.memory), list(map(float, problem.state))))
+        if stores is not None:
+            loads = dict(state.observed.tasks())
+            used = [float(loads[task].store_memory_bytes) for task in self.tasks]
+            limits.append(("memory of state stores", stores.most, used))
+        said = []
+        for name, most, sizes in limits:
+            held = dict.fromkeys(plan.assignment.nodes_of_tasks, 0.0)
+            for node, size in zip(plan.assignment.nodes_of_tasks, sizes, strict=True):
+                held[node] += size
+            largest, purpose = max(held.values()), f"{name} <= {most / 1e6:,.0f} MB an executor"
+            missed = f"does not reach {purpose}, but {largest / 1e6:,.0f} MB"
+            said.append(f"reaches {purpose}" if largest <= most else missed)
+        return tuple(said)
 
     def _longest(self, lengths: Sequence[Number], purpose: Purpose) -> float:
         """Return how long the busiest query takes whose stages have these lengths, or none.

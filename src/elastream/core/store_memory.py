@@ -1,0 +1,64 @@
+"""What state stores use of memory, and how many executors that takes.
+
+State stores keep their memory outside of the heap. Where the limit of the containers is known, they
+may use what it leaves next to the heap. The stores of all executors, spread evenly, need as many
+executors as it takes to keep each below nine tenths of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from elastream.core.application import Query
+from elastream.model.observation import Executor, ExecutorMemory
+
+NEAR: Final = 0.9
+"""From this share of what it may use on a process is in danger of being ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMemory:
+    """What the stores of all executors use, and what those of one executor may use; bytes."""
+
+    used: int
+    room: int
+
+    @property
+    def most(self) -> float:
+        """The most that those of one executor shall use."""
+        return NEAR * self.room
+
+    @property
+    def executors(self) -> int:
+        """How many executors it takes."""
+        return ceil(self.used / self.most)
+
+
+def store_memory(
+    executors: Iterable[Executor],
+    memory: Mapping[str, ExecutorMemory],
+    queries: Iterable[Query],
+) -> StoreMemory | None:
+    """Return it; ``None`` unless the limits of all containers are known, and of their heaps.
+
+    The stores of an idle query are not counted: they are in the checkpoint too. O(tasks).
+    """
+    rooms = [room_next_to_heap(memory.get(each.id)) for each in executors]
+    known = [room for room in rooms if room is not None]
+    if not known or len(known) < len(rooms):
+        return None
+    loads = (query.load.tasks.values() for query in queries if not query.idle)
+    return StoreMemory(
+        sum(task.store_memory_bytes for tasks in loads for task in tasks), min(known)
+    )
+
+
+def room_next_to_heap(memory: ExecutorMemory | None) -> int | None:
+    """Return what a container leaves next to the heap; ``None`` where that is not known."""
+    if memory is None or memory.limit is None or memory.heap_limit is None:
+        return None
+    room = memory.limit - memory.heap_limit
+    return room if room > 0 else None
