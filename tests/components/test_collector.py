@@ -117,8 +117,7 @@ def test_a_change_of_a_program_arrives_with_its_phases(
     ran = by_elastream(
         written(tmp_path, PROGRAM),
         options=f"--log {log} --spans --goal tests.launch.goals:eager",
-        environ={**collector.environ, "OTEL_SERVICE_NAME": "orders-team", "PYTHONPATH": "."},
-        folder=Path.cwd(),
+        environ={**collector.environ, "OTEL_SERVICE_NAME": "orders-team"},
     )
     assert ran.returncode == 0, ran.stderr
     until(lambda: bool(collector.spans()), "spans")
