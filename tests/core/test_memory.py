@@ -83,9 +83,8 @@ def test_executors_are_added_for_the_memory_of_state_stores_alone() -> None:
     policy = replace(POLICY, patience=1, min_executors=1, max_executors=8)
     state, instructions = after(
         attached("ab", policy=policy),
-        BatchObserved(using(1, "aab", 80 * MB)),
         Status(1000, memory=containers(2, 100 * MB)),
-        BatchObserved(using(2, "aab", 80 * MB)),
+        BatchObserved(using(1, "aab", 80 * MB)),
     )
     assert state.observed.bounds.least == 3
     decisions = [each.decision for each in instructions if isinstance(each, Log)]
@@ -102,11 +101,20 @@ def test_the_memory_of_stores_asks_for_nothing_where_a_limit_is_not_known() -> N
     assert state.observed.bounds.least == POLICY.min_executors
 
 
+def test_more_memory_than_a_container_may_use_at_all_is_not_believed() -> None:
+    state, _ = after(
+        attached("ab"),
+        BatchObserved(using(1, "aab", 500 * MB)),
+        Status(1000, memory=containers(2, 100 * MB)),
+    )
+    assert state.store_memory is None
+
+
 def test_the_memory_of_stores_never_asks_for_more_than_the_most() -> None:
     policy = replace(POLICY, min_executors=1, max_executors=2)
     state, _ = after(
         attached("ab", policy=policy),
-        BatchObserved(using(1, "aab", 800 * MB)),
+        BatchObserved(using(1, "aab", 300 * MB)),
         Status(1000, memory=containers(2, 100 * MB)),
     )
     assert state.observed.bounds.least == 2

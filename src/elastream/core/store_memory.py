@@ -44,16 +44,24 @@ def store_memory(
 ) -> StoreMemory | None:
     """Return it; ``None`` unless the limits of all containers are known, and of their heaps.
 
-    The stores of an idle query are not counted: they are in the checkpoint too. O(tasks).
+    The stores of an idle query are not counted: they are in the checkpoint too. ``None`` also where
+    stores report more than a container may use at all, as where each reports what all share.
+    O(tasks).
     """
+    executors = tuple(executors)
     rooms = [room_next_to_heap(memory.get(each.id)) for each in executors]
     known = [room for room in rooms if room is not None]
     if not known or len(known) < len(rooms):
         return None
-    loads = (query.load.tasks.values() for query in queries if not query.idle)
-    return StoreMemory(
-        sum(task.store_memory_bytes for tasks in loads for task in tasks), min(known)
-    )
+    held: dict[str, int] = {}
+    for query in queries:
+        if not query.idle:
+            for task, load in query.load.tasks.items():
+                executor = query.where(task)
+                held[executor] = held.get(executor, 0) + load.store_memory_bytes
+    if any(held.get(each.id, 0) > (memory[each.id].limit or 0) for each in executors):
+        return None
+    return StoreMemory(sum(held.values()), min(known))
 
 
 def room_next_to_heap(memory: ExecutorMemory | None) -> int | None:
