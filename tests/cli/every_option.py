@@ -143,6 +143,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--master", "local[2]", before=_TWO, after=_PROGRAM),
         _wrong("--goal", "best", before=_TWO, after=_PROGRAM),
         _wrong("--planner", "best", before=_TWO, after=_PROGRAM),
+        _asked("--repartition", "", "repartition=True", _RUN, before=_TWO, after=_PROGRAM),
         _asked("--advise-only", "", "advise_only=True", _RUN, before=_TWO, after=_PROGRAM),
         _asked("--force", "", "'force': True", _RUN, before=_TWO, after=_PROGRAM),
         Call("--log", f"{_TWO} --log text {_PROGRAM}", "text: exists and is not a decision log"),

@@ -157,6 +157,67 @@ print(json.dumps(said))
 """
 """What a program does that is scaled by a goal and steered from a shell while it runs."""
 
+REPARTITIONED = """
+import json, sys, threading, time
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 1).getOrCreate()
+rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+counts = rows.groupBy((rows.value % 7).alias("key")).count()
+found = {}
+
+
+def keep(batch, number):
+    found.update({row["key"]: row["count"] for row in batch.collect()})
+
+
+writer = counts.writeStream.outputMode("update").foreachBatch(keep).queryName("counts")
+query = writer.option("checkpointLocation", sys.argv[1]).start()
+returned = []
+
+
+def waits(name, wait):
+    wait()
+    returned.append(name)
+
+
+threads = [
+    threading.Thread(target=waits, args=("one", query.awaitTermination)),
+    threading.Thread(target=waits, args=("any", spark.streams.awaitAnyTermination)),
+]
+for thread in threads:
+    thread.start()
+first, seen = query.runId, []
+ends = time.monotonic() + 300
+
+
+def partitions():
+    progress = query.lastProgress
+    return 0 if progress is None else progress["stateOperators"][0]["numShufflePartitions"]
+
+
+while (query.runId == first or partitions() < 2) and time.monotonic() < ends:
+    seen.append(query.isActive and [each.id for each in spark.streams.active] == [query.id])
+    time.sleep(0.05)
+time.sleep(1)
+running = sorted(returned), query.isActive, query.awaitTermination(0.1)
+plain = rows.writeStream.format("noop").queryName("plain").start()
+query.stop()
+for thread in threads:
+    thread.join(60)
+total = sum(found.values())
+print(json.dumps({
+    "other run": query.runId != first,
+    "partitions": partitions(),
+    "seen": all(seen),
+    "running": running,
+    "returned": sorted(returned),
+    "active": [each.name for each in spark.streams.active],
+    "exact": total > 0 and found == {key: len(range(key, total, 7)) for key in range(7)},
+}))
+spark.stop()
+"""
+
 
 def events_of(log: Path) -> list[tuple[str, str | None]]:
     quiet = ("hold", "wait")
@@ -233,6 +294,26 @@ def test_a_goal_and_a_planner_of_an_outside_package_scale_a_program(ran: Ran) ->
     assert reasons["scale-out"] == "scale-out to 2: two are better"
     assert "each executor in turn" in reasons["plan"]
     assert reasons["done"].startswith("scale-out from 1 to 2 executors done: ")
+
+
+def test_a_program_does_not_notice_that_its_query_gets_more_partitions(tmp_path: Path) -> None:
+    log = tmp_path / "decisions.jsonl"
+    program = written(tmp_path, REPARTITIONED)
+    options = f"--log {log} --min-executors 2 --repartition"
+    ran = by_elastream(program, str(tmp_path / "checkpoint"), options=options)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == {
+        "other run": True,
+        "partitions": 2,
+        "seen": True,
+        "running": [[], True, False],
+        "returned": ["any", "one"],
+        "active": ["plain"],
+        "exact": True,
+    }
+    paused = [each for each in read_decisions(log) if each.kind == "repartition"]
+    assert paused[0].reason.startswith("paused for 2 partitions: ")
+    assert [each for each in paused if "failed" in each.figures] == []
 
 
 @pytest.mark.slow

@@ -57,6 +57,11 @@ _SPANS = typer.Option(
     help="Send a span for each change and its phases over OTLP; OpenTelemetry's variables OTEL_... "
     "say where to.",
 )
+_REPARTITION = typer.Option(
+    "--repartition",
+    help="Stop a query for some seconds, at most once an hour, to give it more partitions where "
+    "it has too few (Spark 4.2 and later).",
+)
 _MEASURE = typer.Option(
     "--measure",
     metavar="FILE",
@@ -76,6 +81,7 @@ def run(
     master: Annotated[str | None, _MASTER] = None,
     goal: Annotated[str, GOAL] = "utilisation",
     planner: Annotated[str, PLANNER] = "free-step",
+    repartition: Annotated[bool, _REPARTITION] = False,
     advise_only: Annotated[bool, _ADVISE] = False,
     force: Annotated[bool, _FORCE] = False,
     log: Annotated[Path | None, _LOG] = None,
@@ -114,6 +120,7 @@ def run(
         min_executors=min_executors,
         goal=goal_given(goal, program.folder),
         planner=planner,
+        repartition=repartition,
         advise_only=advise_only,
     )
     expect_installed("pyspark")

@@ -2,8 +2,9 @@
 
 Every classic session stands on a SparkContext. The context's beginning adds settings, the session's
 beginning attaches, the context's end detaches before Spark ends, and the two methods of the builder
-refuse Spark Connect. The environment and the path of modules are left alone, so the Python workers
-of executors are not affected.
+refuse Spark Connect. How queries start and are waited for is replaced as well, so that they can be
+stopped for more partitions (:mod:`elastream.launch.queries`). The environment and the path of
+modules are left alone, so the Python workers of executors are not affected.
 
 A refusal is one line on standard error, and ends the program by an exception that is no
 ``Exception``, which a program does not catch by mistake.
@@ -73,14 +74,17 @@ def hooked(session: LaunchedSession) -> Iterator[None]:
         (builder, "getOrCreate", _without_connect(builder.getOrCreate)),
         (builder, "create", _without_connect(builder.create)),
     ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-    for owner, name, method in changes:
-        setattr(owner, name, method)
-    try:
+    with ExitStack() as undo:
+        _replace(changes, undo)
+        _replace(session.pausable.hooks(), undo)
         yield
-    finally:
-        for owner, name, method in before:
-            setattr(owner, name, method)
+
+
+def _replace(changes: list[tuple[Any, str, Any]], undo: ExitStack) -> None:
+    """Replace methods of PySpark, until ``undo``; later replacements call the earlier ones."""
+    for owner, name, method in changes:
+        undo.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, method)
 
 
 def _context_begins(session: LaunchedSession, begin: Callable[..., None]) -> Callable[..., None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.attachment import Attachment, attach
 from elastream.launch.given import MASTER, Given, settings_around
+from elastream.launch.queries import ProgramQueries
 from elastream.launch.reporting import report
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import SparkError
@@ -36,6 +37,7 @@ class LaunchedSession:
         self._attachment: Attachment | None = None
         self._application: str | None = None
         """The application of this context that was attached, by Spark's id."""
+        self.pausable = ProgramQueries(self._is_stopping)
         self._overridden: dict[str, str] = {}
         """Settings of the program that do not hold, with what holds in their place."""
         # Before the program registers anything: its own last functions may still use the session
@@ -77,6 +79,7 @@ class LaunchedSession:
     def begun(self, context: SparkContext) -> None:
         """Note that a context has begun."""
         self._application = None
+        self.pausable.clear()
         if self._cluster is not None:
             self._cluster.started(context)
 
@@ -98,6 +101,7 @@ class LaunchedSession:
             page_certificate=settings.page_certificate,
             control=settings.control,
             spans=settings.spans,
+            restart=self.pausable,
         )
 
     def _await_executors(self, spark: SparkSession) -> None:
@@ -127,6 +131,10 @@ class LaunchedSession:
         elif SparkContext._active_spark_context is not None:
             with interrupts_ignored(), suppress(Exception):  # a driver that died has nothing left
                 SparkContext._active_spark_context.stop()
+
+    def _is_stopping(self, query: str) -> bool:
+        """Whether a query is stopped for a change and will be started again."""
+        return self._attachment is not None and self._attachment.paused(query)
 
     def _end_cluster(self) -> None:
         cluster, self._cluster = self._cluster, None

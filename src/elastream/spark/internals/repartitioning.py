@@ -64,12 +64,19 @@ def checkpoint_location(query: RunningQuery) -> str:
     return str(query.execution.resolvedCheckpointRoot())
 
 
-def writes_files(query: RunningQuery) -> bool:
-    """Return whether a query writes through Spark's file sink.
+def sink_refusal(query: RunningQuery) -> str | None:
+    """Return why a query cannot go on after a repartitioning for its sink; ``None``: it can.
 
-    Its own log of batches would miss the one that repartitioned, and fail when it is next joined.
+    The file sink's own log of batches would miss the one that repartitioned, and fail when it is
+    next compacted.
     """
-    return str(query.execution.sink().getClass().getSimpleName()) == "FileStreamSink"
+    match str(query.execution.sink().getClass().getSimpleName()):
+        case "FileStreamSink":
+            return "it writes to the file sink, whose log would miss a batch: Spark fails on that"
+        case "MemorySink":
+            return "it writes to a table in memory, which would begin anew"
+        case _:
+            return None
 
 
 def is_temporary(location: str) -> bool:

@@ -6,7 +6,10 @@ A new trigger of Spark gets its line in ``TRIGGERS``; nothing else knows them ap
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,9 @@ def trigger_of_argument(argument: str) -> TriggerKind | None:
 def trigger_of_class(simple_name: str) -> TriggerKind | None:
     """Return the kind of a trigger in the JVM."""
     return next((kind for kind in TRIGGERS if kind.spark_class == simple_name), None)
+
+
+def is_realtime(query: StreamingQuery) -> bool:
+    """Return whether one of PySpark's queries is in Real-time Mode."""
+    trigger = query._jsq.streamingQuery().trigger()
+    return Trigger(trigger_of_class(str(trigger.getClass().getSimpleName()))).realtime

@@ -40,7 +40,7 @@ from elastream.spark.internals.repartitioning import (
     expect_repartitioning,
     key_columns,
     repartition_state,
-    writes_files,
+    sink_refusal,
 )
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import ROCKSDB_PROVIDER
@@ -196,8 +196,7 @@ class SparkRepartitioner:
         expect_repartitioning()
         found = self._restarter.resumable(query)
         watched, location = found.watched, found.location
-        if writes_files(watched.query):
-            why = "it writes to the file sink, whose log would miss a batch: Spark fails on that"
+        if (why := sink_refusal(watched.query)) is not None:
             raise QueryRefusedError(f"query {query} cannot be repartitioned: {why}")
         checkpoint = read_checkpoint(location, self._internals.spark)
         checked_repartitioning(checkpoint, partitions, running=True)
