@@ -114,12 +114,13 @@ class LaunchedSession:
 
         A query that does not start again after a pause is not waited for: it ends with the program.
         """
-        attachment, self._attachment = self._attachment, None
+        attachment = self._attachment
         if attachment is not None:
             try:
                 attachment.detach(patient=False)
             except Exception:
                 _log.debug("detaching failed", exc_info=True)
+            self._attachment = None  # until then a paused query counts as active
 
     def end(self) -> None:
         """Let go, and end the session with its driver now and not with the process."""
