@@ -30,6 +30,7 @@ from elastream.core.migrator.problem import stages_of
 from elastream.core.ports import Placed
 from elastream.core.prediction import busiest_now
 from elastream.core.routes import route
+from elastream.core.scenes import take_scene
 from elastream.core.state import LoopState
 from elastream.core.steady import Steady
 from elastream.core.step import start_loop, step
@@ -50,6 +51,7 @@ def look(
     interval_ms: float | None = 1000.0,
     outside_ms: Mapping[str, float] | None = None,
     run: str = RUN,
+    began_at_ms: int | None = None,
 ) -> LoadObserved:
     tasks = tuple(RunningTaskLoad(task(j), node, cpu_ms) for j, node in enumerate(where))
     return LoadObserved(
@@ -63,6 +65,7 @@ def look(
             tasks=tasks,
             outside_ms=outside_ms or {},
             rows=40,
+            began_at_ms=began_at_ms,
         )
     )
 
@@ -114,6 +117,30 @@ def test_places_are_those_of_the_batch_under_way_and_not_of_the_one_that_ended()
     state, _ = after(joined("ab"), look(59_000, "aaaa"), look(60_100, "aabb", number=1))
     state, _ = after(state, ended(0, "aaaa"))
     assert [state.observed.where(task(j)) for j in range(4)] == list("aabb")
+
+
+def test_a_boundary_takes_from_the_end_of_a_batch_until_the_tasks_of_the_next_are_launched() -> (
+    None
+):
+    first, next_ = look(1000, "aabb"), look(61_000, "aabb", number=1, began_at_ms=60_900)
+    late, _ = after(joined("ab"), first, next_, ended(0, "aabb"))
+    early, _ = after(joined("ab"), first, ended(0, "aabb"), next_)
+    for state in (late, early):
+        query = take_scene(state).queries[QUERY]
+        assert (query.slots, query.gap_ms) == (6, 900.0)
+        assert state.queries[QUERY].ends_at_ms == 2 * TRIGGER_MS
+
+
+def test_at_a_boundary_the_end_of_no_batch_is_known() -> None:
+    state, _ = after(joined("ab"), look(1000, "aabb"), ended(0, "aabb"))
+    query = take_scene(state).queries[QUERY]
+    assert (query.ends_at_ms, query.gap_ms) == (None, None)
+
+
+def test_a_busy_core_is_a_busy_executor_though_its_tasks_share_it() -> None:
+    state, _ = after(joined("ab"), look(1000, "aabb", cpu_ms=250.0, outside_ms={"b": 500.0}))
+    scene = take_scene(state)
+    assert {name: each.busy for name, each in scene.executors.items()} == {"a": 0.5, "b": 1.0}
 
 
 def test_moves_are_requested_near_the_boundary_and_counted_in_the_next_batch() -> None:

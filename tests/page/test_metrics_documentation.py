@@ -50,6 +50,9 @@ SEEN: dict[str, Any] = {
             "state_bytes": 1,
             "tasks": 1,
             "trigger_ms": 1000,
+            "slots": 6,
+            "gap_ms": 900.0,
+            "latency_ms": 8.0,
             "idle": False,
         }
     },

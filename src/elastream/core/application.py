@@ -37,6 +37,11 @@ class Query:
     """How many slots a batch takes all at once, in Real-time Mode; else 0."""
     ends_at_ms: int | None = None
     """When the batch under way will end, in Real-time Mode; ``None`` where that is not known."""
+    ended_at_ms: int | None = None
+    """When the sources of the batch before it stopped."""
+    gap_ms: float | None = None
+    """From then until all tasks of the batch under way were launched: no source read a row. What
+    its tasks take to load their state comes on top."""
     load: QueryLoad = field(default_factory=QueryLoad)
     idle_since_ms: int | None = None
     """Since when no batch runs and none has rows to run on; ``None`` where one does."""

@@ -103,7 +103,7 @@ def _batch(state: LoopState, batch: BatchObservation) -> Taken:
     disturbed = not state.phase.resting
     recent = query.recent
     if query.realtime:  # its duration is its trigger's
-        query = replace(query, ends_at_ms=None)
+        query = _without_end(query, batch)
     elif not state.phase.moves_state:
         recent = (*recent, cost_of(batch, state.all_executors))[-RECENT_BATCHES:]
     held = None
@@ -139,7 +139,7 @@ def _running(state: LoopState, seen: LoadObservation) -> Taken:
         return state, (), False
     load = smooth_running(query.load, seen, half_life_s=state.policy.timeouts.smoothing_s)
     query = replace(
-        query, load=load, heard_ms=state.now_ms, idle_since_ms=None, ends_at_ms=seen.ends_at_ms
+        _with_boundary(query, seen), load=load, heard_ms=state.now_ms, idle_since_ms=None
     )
     query, fewer = _counted(query, len(seen.tasks))
     state = begin_work(state.with_query(query), {task.executor for task in seen.tasks})
@@ -147,6 +147,24 @@ def _running(state: LoopState, seen: LoadObservation) -> Taken:
     if fewer is None:
         return state, (), True
     return state, (note(state, "wait", fewer, query=query.name),), True
+
+
+def _without_end(query: Query, batch: BatchObservation) -> Query:
+    """Return the query without when its batch ends, unless the next one is under way already."""
+    if query.ends_at_ms is None or batch.finished_at_ms < query.ends_at_ms:
+        return query
+    return replace(query, ends_at_ms=None, ended_at_ms=query.ends_at_ms)
+
+
+def _with_boundary(query: Query, seen: LoadObservation) -> Query:
+    """Return the query with when its batch ends, and what the boundary before it has taken."""
+    if query.ends_at_ms == seen.ends_at_ms:
+        return query
+    ended_ms = query.ends_at_ms or query.ended_at_ms
+    gap_ms = None
+    if ended_ms is not None and seen.began_at_ms is not None:
+        gap_ms = float(max(0, seen.began_at_ms - ended_ms))
+    return replace(query, ends_at_ms=seen.ends_at_ms, ended_at_ms=ended_ms, gap_ms=gap_ms)
 
 
 def _compared(query: Query, batch: BatchObservation) -> tuple[Query, str | None]:

@@ -96,6 +96,14 @@ class SceneQuery:
     """Input rows that arrive per second; ``None`` where the source does not report its backlog."""
     backlog: int | None
     state_bytes: int
+    slots: int = 0
+    """How many slots a batch takes all at once, in Real-time Mode; else 0."""
+    ends_at_ms: int | None = None
+    """When the batch under way will end, in Real-time Mode; ``None`` at a boundary."""
+    gap_ms: float | None = None
+    """What the last boundary took, until all tasks were launched again."""
+    latency_ms: float | None = None
+    """From a row's arrival to its result; ``None`` where that is not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +222,7 @@ def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Sc
             )
             for each in state.all_executors
         },
-        queries={query.name: _query(query) for query in state.queries.values()},
+        queries={query.name: _query(state, query) for query in state.queries.values()},
         tasks=_tasks(state),
         change=_change(state),
         batches=tuple(
@@ -232,11 +240,11 @@ def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Sc
 
 def executor_utilisation(state: LoopState, executor: str, slots: int) -> float | None:
     """Return the share of its slots' time that an executor works; ``None`` while unknown."""
-    loads = [query.load for query in state.queries.values()]
-    if not any(load.measured for load in loads):
+    queries, observed = state.queries.values(), state.observed
+    if not any(query.load.measured for query in queries):
         return None
-    held = sum(load.held.get(executor, 0.0) for load in loads)
-    return (held + state.observed.outside(executor)) / slots
+    held = sum(observed.slots_busy(query, query.load.held.get(executor, 0.0)) for query in queries)
+    return (held + observed.outside(executor)) / slots
 
 
 def expected_left_s(state: LoopState) -> float | None:
@@ -329,7 +337,7 @@ def _loop(state: LoopState) -> SceneLoop:
     )
 
 
-def _query(query: Query) -> SceneQuery:
+def _query(state: LoopState, query: Query) -> SceneQuery:
     load = query.load
     return SceneQuery(
         tasks=query.tasks,
@@ -341,6 +349,10 @@ def _query(query: Query) -> SceneQuery:
         arrivals_per_s=load.arrivals_per_s,
         backlog=load.backlog,
         state_bytes=round(load.state_bytes),
+        slots=query.slots,
+        ends_at_ms=_on_the_wall(state, query.ends_at_ms),
+        gap_ms=query.gap_ms,
+        latency_ms=load.latency_ms,
     )
 
 

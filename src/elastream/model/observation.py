@@ -160,6 +160,8 @@ class LoadObservation:
     """Rows that wait in the sources; ``None`` where they cannot say."""
     latency_ms: float | None = None
     """From a row's arrival to its result; ``None`` where the data does not say."""
+    began_at_ms: int | None = None
+    """When the last of the batch's tasks was launched; ``None`` where that is not known."""
 
 
 class Side(NamedTuple):

@@ -263,6 +263,21 @@ def _of_queries(counted: Counted, view: View) -> Iterator[Metric]:
         ("state_bytes", "State of the query.", view.of_queries("state_bytes")),
         ("partitions", "Partitions of the query's state.", view.of_queries("tasks")),
         ("trigger_interval_seconds", "Its trigger.", view.of_queries("trigger_ms", 1000)),
+        (
+            "realtime_slots",
+            "Slots that a batch takes all at once, in Real-time Mode; else 0.",
+            view.of_queries("slots"),
+        ),
+        (
+            "realtime_gap_seconds",
+            "Of a query in Real-time Mode: the last boundary, until all tasks were launched.",
+            view.of_queries("gap_ms", 1000),
+        ),
+        (
+            "realtime_latency_seconds",
+            "Of a query in Real-time Mode: from a row's arrival to its result.",
+            view.of_queries("latency_ms", 1000),
+        ),
     ):
         yield _gauge(name, what, samples, _QUERY)
     yield _gauge(

@@ -199,6 +199,7 @@ class RealTimeQuery:
             rows=0 if is_first else round(rows),
             backlog=int(self._waiting),
             latency_ms=_LATENCY_MS + 1000 * int(self._waiting) / max(rate, 1.0),
+            began_at_ms=round(self._flows_ms),
         )
 
     def committed(self, at_ms: float) -> BatchObservation | None:

@@ -1,5 +1,6 @@
 /** Cards beside the map: the change, the cost, what is not known. */
 import { element, setText } from "./dom.js";
+import { realtimeLanes } from "./realtime.js";
 import { changeHead, cost, movedTasks } from "./sentences.js";
 import {
   aboutSeconds, bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole,
@@ -75,6 +76,17 @@ export function showGuards(section, scene) {
   const most = step == null ? [] : [`one change adds or gives back at most ${counted(step, "executor")}`];
   const warnings = (scene?.loop.warnings ?? []).map((why) => `warning: ${why}`);
   showList(section, [...warnings, ...Object.values(scene?.loop.guards ?? {}), ...most]);
+}
+
+/** @param {HTMLElement} section @param {?import("./scenes.js").Scene} scene */
+export function showRealtime(section, scene) {
+  const lanes = realtimeLanes(scene);
+  section.hidden = lanes.length === 0;
+  section.querySelector("div").replaceChildren(...lanes.flatMap((lane) => [
+    lead(lane.name),
+    gauge(lane.batch, lane.boundary, lane.share, null, "plain"),
+    facts(lane.facts),
+  ]));
 }
 
 function showList(section, told) {

@@ -1,5 +1,5 @@
 /** The page: takes records in, and shows how it is at the moment chosen. */
-import { showChange, showCost, showGuards, showUnknown } from "./cards.js";
+import { showChange, showCost, showGuards, showRealtime, showUnknown } from "./cards.js";
 import { Charts } from "./charts.js";
 import { atMostEvery, byId, element, onceAFrame, setText } from "./dom.js";
 import { Feed } from "./feed.js";
@@ -53,6 +53,7 @@ const showSlow = atMostEvery(SLOW_MS, () => {
   charts.show(history, frame.scene ?? history.head.scene, timeline.ms);
   showChange(byId("change-heading"), byId("change-body"), frame);
   showCost(byId("cost-body"), frame);
+  showRealtime(byId("realtime"), frame.scene);
   showUnknown(byId("unknown"), frame.scene);
   showGuards(byId("guards"), frame.scene);
   showQueries(frame.scene);

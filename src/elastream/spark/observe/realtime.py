@@ -121,6 +121,7 @@ class RealtimeBatches:
             ),
             outside_ms=outside if covered else {},
             rows=None if rate is None or not covered else round(rate * covered / 1000),
+            began_at_ms=max(map(_launched_ms, tasks)),
         )
 
     def is_near(self) -> bool:
@@ -206,3 +207,8 @@ class RealtimeBatches:
                 return  # a task of ours that waits for a slot would count against the next batch
             entries = [each for each in self._internals.executors() if each.id in missing]
             self._gauges.begin(entries)
+
+
+def _launched_ms(task: RunningTask) -> int:
+    """Return when a task was launched, by the loop's clock."""
+    return round(1000 * steady_s()) - (task.now_ms - task.launched_ms)
