@@ -7,6 +7,7 @@ latency of a result is from the moment at which its last row was due until it wa
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +26,7 @@ from elastream.spark.sessions.settings import session_settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 ROWS_PER_S, SECONDS, WORDS = 50, 20, 37
 PATIENCE_S = 90.0
@@ -40,7 +43,7 @@ def run() -> None:
     )
 
     table = Table(title=f"shapes in Real-time Mode, load {os.getloadavg()[0]:.0f}")
-    for column in ("shape", "allowed", "rows", "counted", "median ms", "90 % ms"):
+    for column in ("shape", "refused with", "rows", "counted", "median ms", "90 % ms"):
         table.add_column(column, justify="right")
     settings = {**session_settings(realtime=True), "spark.sql.shuffle.partitions": "2"}
     with embedded_session(EmbeddedCluster(executors=1, max_executors=1, config=settings)) as spark:
@@ -55,33 +58,58 @@ def _measured(
     spark: SparkSession, name: str, shape: Callable[[DataFrame], DataFrame], folder: Path
 ) -> tuple[str, ...]:
     lines = TimedLines(folder / "in", partitions=1)
+    (folder / "out").mkdir()
     rows = shape(read(spark, folder / "in"))
-    if name == "foreach in Python":
-        (folder / "out").mkdir()
-        writer = rows.writeStream.foreach(partial(_write_row, str(folder / "out" / "rows")))
-    else:
-        writer = write(rows, folder / "out")
-    writer = writer.outputMode("update").option("checkpointLocation", str(folder / "checkpoint"))
-    trigger: Mapping[str, Any] = {"realTime": "5 seconds"}
-    allowed = name != "Python UDF"
-    spark.conf.set(ALLOWLIST, str(allowed).lower())
-    query = writer.trigger(**trigger).start()
-    seen = TimedRows(folder / "out")
     lines.add("word0", 1000 * time.time())
-    rows_out = _awaited(query, seen, lambda found: bool(found))
+    refused = "-"
+    for allowlist in ("true", "false"):
+        spark.conf.set(ALLOWLIST, allowlist)
+        seen = TimedRows(folder / "out")
+        try:
+            query = _writer(name, rows, folder, allowlist).start()
+            rows_out = _awaited(query, seen, bool)
+            if (failure := query.exception()) is not None:
+                raise failure
+        except PySparkException as error:
+            refused = _condition(error)
+        else:
+            break
+    else:
+        return name, refused, str(lines.lines), "", "", ""
     begin_ms = 1000 * (time.time() + 1)
     for number in range(ROWS_PER_S * SECONDS):
         lines.add(f"word{number % WORDS}", begin_ms + 1000 * number / ROWS_PER_S)
     lines.close()
     rows_out += _awaited(query, seen, lambda found: _counted(rows_out + found) == lines.lines)
-    if (failure := query.exception()) is not None:
-        return name, str(allowed), str(lines.lines), str(failure).splitlines()[0][:60], "", ""
     query.stop()
     dues_ms = ((row.at_ms, int(row.values[2])) for row in rows_out)
     late_ms = [at_ms - due_ms for at_ms, due_ms in dues_ms if due_ms >= begin_ms - 1]
     median, most = np.percentile(late_ms, [50, 90]) if late_ms else (np.nan, np.nan)
     counted = str(_counted(rows_out))
-    return name, str(allowed), str(lines.lines), counted, f"{median:.0f}", f"{most:.0f}"
+    return name, refused, str(lines.lines), counted, f"{median:.0f}", f"{most:.0f}"
+
+
+def _writer(name: str, rows: DataFrame, folder: Path, run: str) -> DataStreamWriter:
+    """Return the writer of a shape; the path of its rows is the same in all runs."""
+    if name == "foreach in Python":
+        writer = rows.writeStream.foreach(partial(_write_row, str(folder / "out" / "rows")))
+    elif name == "foreachBatch":
+        writer = rows.writeStream.foreachBatch(_count_batch)
+    else:
+        writer = write(rows, folder / "out")
+    trigger: Mapping[str, Any] = {"realTime": "5 seconds"}
+    writer = writer.outputMode("update").option("checkpointLocation", str(folder / run))
+    return writer.trigger(**trigger)
+
+
+def _count_batch(rows: DataFrame, _: int) -> None:
+    rows.count()
+
+
+def _condition(error: PySparkException) -> str:
+    """Return the name of Spark's error: the last one, which is the cause."""
+    named = re.findall(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\]", str(error))
+    return named[-1] if named else str(error).splitlines()[0][:60]
 
 
 def _awaited(
@@ -130,6 +158,13 @@ def _distinct_counts(lines: DataFrame) -> DataFrame:
     return _counts(lines.dropDuplicates(["value", "timestamp"]))
 
 
+def _through_pandas(lines: DataFrame) -> DataFrame:
+    from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
+
+    same: Any = pandas_udf(lambda values: values, "string", PandasUDFType.SCALAR)
+    return _counts(lines.select(same("value").alias("value"), "timestamp"))
+
+
 def _through_python(lines: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
@@ -142,5 +177,7 @@ SHAPES: Mapping[str, Callable[[DataFrame], DataFrame]] = {
     "window and watermark": _windows,
     "dropDuplicates, groupBy": _distinct_counts,
     "Python UDF": _through_python,
+    "pandas UDF": _through_pandas,
     "foreach in Python": _counts,
+    "foreachBatch": _counts,
 }
