@@ -12,6 +12,7 @@ import pytest
 from tests.launch.programs import by_elastream, by_python, by_submit, written
 
 from elastream import Decision, read_decisions
+from elastream.spark.internals.variants import installed_variant
 
 COUNTS = """
 import json, sys, time
@@ -431,3 +432,75 @@ def test_a_program_that_ends_before_it_is_measured_is_one_line(tmp_path: Path) -
     assert not problem.exists()
     line = "elastream: the program ended before its queries were measured"
     assert done.stderr.strip().splitlines()[-1] == line
+
+
+REAL_TIME = """
+import json, sys, time
+from collections import Counter
+from pathlib import Path
+from pyspark.sql import SparkSession, functions as f
+from elastream import session_settings
+from elastream.demo.timed_lines import TimedLines, TimedRows, read, write
+from elastream_lab.mechanisms.executor_processes import executor_process, kill_process
+
+folder = Path(sys.argv[1])
+settings = {**session_settings(realtime=True), "spark.sql.shuffle.partitions": "2"}
+spark = SparkSession.builder.config(map=settings).getOrCreate()
+lines, seen, added = TimedLines(folder / "in", partitions=2), [], Counter()
+counts = read(spark, folder / "in").groupBy("value").agg(f.count("*"))
+writer = write(counts, folder / "out").queryName("counts").outputMode("update")
+writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+query = writer.trigger(realTime="5 seconds").start()
+run, rows = query.runId, TimedRows(folder / "out")
+
+
+def add(number):
+    for each in range(number):
+        word = f"word{each % 7}"
+        lines.add(word, 1000 * time.time())
+        added[word] += 1
+
+
+def counted():
+    seen.extend(rows.more())
+    found = Counter()
+    for row in seen:
+        found[row.values[0]] = max(found[row.values[0]], int(row.values[1]))
+    return found
+
+
+def until(there):
+    while not there():
+        assert query.isActive, query.exception()
+        time.sleep(0.2)
+
+
+add(100)
+until(lambda: counted() == added and query.lastProgress is not None)
+kill_process(executor_process(spark, "0"))
+terminated = query.awaitTermination(10)
+add(100)
+until(lambda: counted() == added)
+print(json.dumps({"terminated": terminated, "again": query.runId != run}))
+broken = f.expr("raise_error('the user')")
+rows = read(spark, folder / "in").groupBy(broken.alias("value")).agg(f.count("*"))
+writer = write(rows, folder / "broken").queryName("broken").outputMode("update")
+writer = writer.option("checkpointLocation", str(folder / "other"))
+query.stop()
+writer.trigger(realTime="5 seconds").start().awaitTermination()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not installed_variant().has_stateful_realtime, reason="Real-time Mode with state needs 4.3"
+)
+def test_a_real_time_query_is_started_again_unless_the_program_made_it_fail(tmp_path: Path) -> None:
+    log = tmp_path / "decisions.jsonl"
+    done = by_elastream(written(tmp_path, REAL_TIME), str(tmp_path), options=f"--log {log}")
+    assert done.stdout, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said == {"terminated": False, "again": True}, done.stderr
+    assert done.returncode == 1
+    assert "the user" in done.stderr
+    assert {query for kind, query in events_of(log) if kind == "restart"} == {"counts"}

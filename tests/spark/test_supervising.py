@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elastream.spark.steer.supervising import is_supervised
+from elastream.spark.steer.supervising import is_supervised, wait_s
 
 LOST = (
     "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, most recent failure: "
@@ -23,3 +23,7 @@ OWN = "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor b
 )
 def test_only_a_lost_executor_or_missing_slots_are_healed(fault: str, *, healed: bool) -> None:
     assert is_supervised(fault) is healed
+
+
+def test_each_start_within_a_while_waits_longer_than_the_one_before() -> None:
+    assert [wait_s(number) for number in range(5)] == [0, 1, 2, 4, 8]

@@ -30,7 +30,7 @@ from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.host_delays import HostProbe
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.watched_query import Backlog
+from elastream.spark.observe.watched_query import Backlog, WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies
 from elastream.spark.steer.executors import SparkExecutorPool
 from elastream.spark.steer.placement import SparkStatePlacement
@@ -178,6 +178,13 @@ class Application:
         is_named = paused is not None and query in (None, paused)
         return is_named or self.restarter.is_stopping(query)
 
+    def is_restarting(self, label: str) -> bool:
+        """Whether a query that has ended is being started again, or its end was not seen yet."""
+        if self.ends:
+            return False
+        unseen = any(label == each.query.label for each in self._ended_unseen())
+        return unseen or self.restarter.is_stopping(label)
+
     def let_go(self, wanted: Wanted, *, patient: bool = True) -> None:
         """Release the queries that no other attachment has; end with the last attachment.
 
@@ -251,11 +258,18 @@ class Application:
         try:
             if self.paused() or any(map(self._wants, self.internals.queries.active())):
                 return True
+            if not self.ends and self._ended_unseen():  # it may be started again
+                return True
         except Exception:
             if self.internals.is_alive():
                 raise
             return False
         return self.controller.state.paused_ms != before.paused_ms or self.paused()
+
+    def _ended_unseen(self) -> list[WatchedQuery]:
+        """Return the queries that have ended, which the monitor has not noticed yet."""
+        active = self.internals.queries.active_ids()
+        return [each for each in self.monitor.watched() if each.query.id not in active]
 
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)

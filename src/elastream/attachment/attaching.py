@@ -183,6 +183,13 @@ class Attachment:
         """Whether a query, by its name, or any, is stopped for more partitions and will go on."""
         return self._application.paused(query)
 
+    def is_restarting(self, query: str) -> bool:
+        """Whether a Real-time query that has failed, by its name or id, is being started again.
+
+        Also while it is not decided yet whether it will be.
+        """
+        return self._application.is_restarting(query)
+
     def detach(self, *, patient: bool = True) -> None:
         """Let go; the queries run on. Idempotent. Waits for the end of a pause.
 

@@ -3,7 +3,8 @@
 Every classic session stands on a SparkContext. The context's beginning adds settings, the session's
 beginning attaches, the context's end detaches before Spark ends, and the two methods of the builder
 refuse Spark Connect. How queries start and are waited for is replaced as well, so that they can be
-stopped for more partitions (:mod:`elastream.launch.queries`). The environment and the path of
+stopped for more partitions (:mod:`elastream.launch.queries`), and those in Real-time Mode started
+again when an executor is lost (:mod:`elastream.launch.restarts`). The environment and the path of
 modules are left alone, so the Python workers of executors are not affected.
 
 A refusal is one line on standard error, and ends the program by an exception that is no
@@ -77,6 +78,7 @@ def hooked(session: LaunchedSession) -> Iterator[None]:
     with ExitStack() as undo:
         _replace(changes, undo)
         _replace(session.pausable.hooks(), undo)
+        _replace(session.healed.hooks(), undo)
         yield
 
 

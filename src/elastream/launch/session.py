@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -14,11 +15,13 @@ from elastream.attachment import Attachment, attach
 from elastream.launch.given import MASTER, Given, settings_around
 from elastream.launch.queries import ProgramQueries
 from elastream.launch.reporting import report
+from elastream.launch.restarts import RestartedQueries
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.embedded_cluster import ProgramCluster, environment_with
 from elastream.spark.sessions.interrupts import interrupts_ignored
 from elastream.spark.sessions.java import java_home
+from elastream.spark.steer.restarting import Restart
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -38,6 +41,7 @@ class LaunchedSession:
         self._application: str | None = None
         """The application of this context that was attached, by Spark's id."""
         self.pausable = ProgramQueries(self._is_stopping)
+        self.healed = RestartedQueries(lambda: self._attachment)
         self._overridden: dict[str, str] = {}
         """Settings of the program that do not hold, with what holds in their place."""
         # Before the program registers anything: its own last functions may still use the session
@@ -80,6 +84,7 @@ class LaunchedSession:
         """Note that a context has begun."""
         self._application = None
         self.pausable.clear()
+        self.healed.clear()
         if self._cluster is not None:
             self._cluster.started(context)
 
@@ -101,7 +106,7 @@ class LaunchedSession:
             page_certificate=settings.page_certificate,
             control=settings.control,
             spans=settings.spans,
-            restart=self.pausable,
+            restart=self._restarts(),
         )
 
     def _await_executors(self, spark: SparkSession) -> None:
@@ -132,6 +137,12 @@ class LaunchedSession:
         elif SparkContext._active_spark_context is not None:
             with interrupts_ignored(), suppress(Exception):  # a driver that died has nothing left
                 SparkContext._active_spark_context.stop()
+
+    def _restarts(self) -> Mapping[str, Restart]:
+        """Return how queries are started again; a loop that only advises starts none."""
+        if self._settings.policy.advise_only:
+            return self.pausable
+        return ChainMap(self.healed.starts, self.pausable)  # type: ignore[arg-type]
 
     def _is_stopping(self, query: str) -> bool:
         """Whether a query is stopped for a change and will be started again."""

@@ -212,11 +212,17 @@ class QueryRestarter:
             raise stopped.stays_stopped(why, partitions=partitions) from error
 
     def start_failed(
-        self, watched: WatchedQuery, restart: Restart, check: Callable[[], None]
+        self,
+        watched: WatchedQuery,
+        restart: Restart,
+        check: Callable[[], None],
+        *,
+        after_s: float,
     ) -> int:
         """Start a query again that failed, with its tasks where they were; return the tries.
 
-        ``check`` raises while it cannot run. Raises what the last try raised.
+        ``check`` raises while it cannot run; ``after_s`` is waited first. Raises what the last try
+        raised. To be called while it is marked as :meth:`stopping`.
         """
         location = checkpoint_location(watched.query)
         if is_temporary(location):
@@ -237,8 +243,8 @@ class QueryRestarter:
         def is_hopeless(error: Exception) -> bool:
             return isinstance(error, _HopelessError) or self._given_up.is_set()
 
-        with self.stopping(watched.name):
-            try_for_a_while(attempt, is_hopeless=is_hopeless, clock=self._clock, sleep=self._sleep)
+        self._sleep(after_s)
+        try_for_a_while(attempt, is_hopeless=is_hopeless, clock=self._clock, sleep=self._sleep)
         return tries
 
     def _place(

@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 from elastream.core.clock import steady_s
@@ -41,6 +42,11 @@ _LOST: Final = re.compile(
 def is_supervised(fault: str) -> bool:
     """Whether a query failed for what a restart heals."""
     return _LOST.search(fault) is not None
+
+
+def wait_s(before: int) -> float:
+    """Return how long to wait before a start, after a number of others lately."""
+    return 2.0 ** (before - 1) if before else 0.0
 
 
 class Supervisor:
@@ -81,15 +87,21 @@ class Supervisor:
             return
         self._starts[watched.name] = [*lately, now_s]
         name = f"elastream-restart-{watched.name}"
-        arguments = (watched, restart, ending(fault))
-        threading.Thread(target=self._restart, args=arguments, name=name, daemon=True).start()
+        marked = ExitStack()  # from now on, before the monitor goes on: the query will go on too
+        marked.enter_context(self._restarter.stopping(watched.name))
 
-    def _restart(self, watched: WatchedQuery, restart: Restart, why: str) -> None:
+        def start() -> None:
+            with marked:
+                self._restart(watched, restart, ending(fault), wait_s(len(lately)))
+
+        threading.Thread(target=start, name=name, daemon=True).start()
+
+    def _restart(self, watched: WatchedQuery, restart: Restart, why: str, after_s: float) -> None:
         began = time.monotonic()
         self._say(watched, f"is to be started again: {why}", {})
         try:
             tries = self._restarter.start_failed(
-                watched, restart, lambda: self._expect_slots(watched)
+                watched, restart, lambda: self._expect_slots(watched), after_s=after_s
             )
         except Exception as error:
             left = f"stays stopped: {ending(error)}"
