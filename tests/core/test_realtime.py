@@ -113,6 +113,16 @@ def test_the_work_of_a_task_is_its_cpu_time_whatever_the_batch_lasts() -> None:
     assert (load.batch_ms, load.interval_ms, load.overhead_ms) == (None, None, None)
 
 
+def test_rows_that_wait_at_a_boundary_say_what_rows_wait_until_the_next_one() -> None:
+    end = BatchObserved(
+        batch(0, "aabb", at_ms=TRIGGER_MS, duration_ms=TRIGGER_MS, rows=600, backlog=5)
+    )
+    state, _ = after(joined("ab"), look(1000, "aabb", interval_ms=None), end)
+    assert state.queries[QUERY].load.latency_ms == 500
+    state, _ = after(state, look(61_000, "aabb", number=1))
+    assert state.queries[QUERY].load.latency_ms == 500
+
+
 def test_places_are_those_of_the_batch_under_way_and_not_of_the_one_that_ended() -> None:
     state, _ = after(joined("ab"), look(59_000, "aaaa"), look(60_100, "aabb", number=1))
     state, _ = after(state, ended(0, "aaaa"))

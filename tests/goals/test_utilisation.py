@@ -96,6 +96,40 @@ def test_rows_that_wait_for_a_real_time_query_are_asked_for() -> None:
     assert demand(Query("query", "run", load=seen), 120.0) == pytest.approx(1.2)
 
 
+def waiting(latency_ms: float | None, *, realtime: bool = True, most: int = 8) -> Observed:
+    seen = on([0.1] * 6, "aabbcc", executors(*"abc"), bounds(most=most))
+    slow = replace(seen.queries["query"].load, latency_ms=latency_ms, realtime=realtime)
+    return replace(seen, queries={"query": replace(seen.queries["query"], load=slow)})
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"),
+    [
+        (waiting(101), ("scale-out", 4)),
+        (waiting(101, most=3), ("hold", 3)),
+        (waiting(100), ("scale-in", 1)),
+        (waiting(None), ("scale-in", 1)),
+        (waiting(101, realtime=False), ("scale-in", 1)),
+    ],
+)
+def test_rows_that_wait_longer_than_they_may_call_for_one_more_executor(
+    seen: Observed, found: tuple[str, int]
+) -> None:
+    assert judged(seen, Utilisation(latency_ms=100)) == found
+    assert judged(seen) == ("scale-in", 1)
+
+
+def test_the_reason_names_the_query_whose_rows_wait() -> None:
+    found = wanted(waiting(340.4), Utilisation(latency_ms=100))
+    assert found.reason.endswith(": rows of query wait 340 ms, above 100 ms")
+
+
+def test_a_latency_is_positive() -> None:
+    with pytest.raises(ProblemError) as refused:
+        Utilisation(latency_ms=0)
+    assert refused.value.field == "goal.latency_ms"
+
+
 def test_a_query_without_work_scales_in_to_the_minimum() -> None:
     seen = on([0.0] * 4, "abcd", executors(*"abcd"), bounds(least=2))
     assert judged(seen) == ("scale-in", 2)

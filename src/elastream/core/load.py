@@ -110,7 +110,8 @@ class QueryLoad:
     waited_ms: float | None = None
     """Time per batch for which its stages waited for slots that others held."""
     latency_ms: float | None = None
-    """From a row's arrival to its result, not smoothed; ``None`` where the data does not say."""
+    """Of a Real-time query, from a row's arrival to its result, as it was seen last; ``None`` where
+    neither the data nor the rows that wait say it."""
 
     @cached_property
     def work(self) -> float:
@@ -267,7 +268,7 @@ def smooth_running(load: QueryLoad, seen: LoadObservation, *, half_life_s: float
         run=seen.run,
         until_ms=seen.at_ms,
         backlog=seen.backlog,
-        latency_ms=seen.latency_ms,
+        latency_ms=load.latency_ms if seen.latency_ms is None else seen.latency_ms,
     )
     if interval_s is None:
         return after
@@ -301,6 +302,9 @@ def smooth_boundary(load: QueryLoad, batch: BatchObservation, *, half_life_s: fl
     covered_s = max(batch.duration_ms, 1.0) / 1000
     rows_per_s = mean(load.rows_per_s, batch.rows / covered_s, weight_of(covered_s, half_life_s))
     backlog = load.backlog if batch.backlog is None else batch.backlog
+    latency_ms = load.latency_ms
+    if batch.backlog is not None and rows_per_s > 0:  # what waits is done after so long
+        latency_ms = 1000 * batch.backlog / rows_per_s
     return replace(
         load,
         tasks=tasks,
@@ -308,6 +312,7 @@ def smooth_boundary(load: QueryLoad, batch: BatchObservation, *, half_life_s: fl
         batch=batch.batch,
         backlog=backlog,
         rows_per_s=rows_per_s,
+        latency_ms=latency_ms,
     )
 
 

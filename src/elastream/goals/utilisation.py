@@ -31,6 +31,9 @@ No oscillation: what fits the lower mark fits the target, so the n of a scale-ou
 that of a scale-in for the same load, and going back takes a change of load of at least
 ``hysteresis / target``.
 
+With ``latency_ms`` one more executor is wanted while rows of a Real-time query wait longer than
+that, and none is given back.
+
 With ``look_ahead_s`` the same rules hold for the most that is expected within that time
 (:mod:`elastream.goals.forecast`): all work grows alike, by at most ``1 + MOST_MORE`` times. The
 goal then never wants less than for the load of now. Tasks are spread again for that load alone.
@@ -82,6 +85,9 @@ class Utilisation(Goal):
     look_ahead_s: float = 0.0
     """Be ready for the load expected within this time, at most an hour; 0: for the load of now. As
     long as it takes from a need to executors that work: patience, their start, and the moves."""
+    latency_ms: float | None = None
+    """How long rows of a Real-time query may wait between its boundaries; ``None``: for as long as
+    they do. Not below what a query needs whose executors are idle."""
     zone: str | None = None
     """Time zone whose days and weeks a forecast learns, such as ``"Europe/Berlin"``; ``None``: the
     system's."""
@@ -100,6 +106,8 @@ class Utilisation(Goal):
         if zero_or_more("goal.look_ahead_s", self.look_ahead_s) > FURTHEST_S:
             wrong = f"{self.look_ahead_s:g} is above {FURTHEST_S:g}; see Schedule"
             raise ProblemError("goal.look_ahead_s", wrong)
+        if self.latency_ms is not None:
+            positive("goal.latency_ms", self.latency_ms)
         checked_zone("goal.zone", self.zone)
 
     @property
@@ -204,7 +212,7 @@ class Utilisation(Goal):
     ) -> tuple[str, ...]:
         """Return by how much all load must grow or fall for another number of executors."""
         usage = self._usage(observed)
-        if usage is None or within_bounds(observed) is not None:
+        if usage is None or within_bounds(observed) is not None or self._late(observed):
             return ()
         said = []
         for step, does in ((_STEP, "grows"), (1 / _STEP, "falls")):
@@ -266,8 +274,12 @@ class Utilisation(Goal):
             why = "" if more < 1.05 else f", {more:.2f} times what is worked off"
             reason = f"{busy}: above {high:.2f}{why}; {out} are needed"
             return "scale-out", min(out, bounds.most), reason
+        late = self._late(observed)
+        more = min(alive + 1, usage.count, bounds.most)
+        if late is not None and more > alive:
+            return "scale-out", more, f"{busy}: {late}"
         number = max(below, bounds.least, 1)
-        if number <= alive - max(1, int(_LEAST_SAVING * alive)):
+        if late is None and number <= alive - max(1, int(_LEAST_SAVING * alive)):
             stays = f"{pluralize(number, 'executor')} would be {ahead.total / number:.2f} busy"
             return "scale-in", number, f"{busy}: {stays}, below {self.low_mark:.2f}"
         if not pressed:
@@ -288,6 +300,18 @@ class Utilisation(Goal):
         if max(usage.alone) > usage.heaviest * (1 + SLACK):
             heaviest = f"the heaviest tasks of the stages alone make {max(usage.alone):.2f}"
         return "hold", alive, f"{busy}: no spread is better, {heaviest}"
+
+    def _late(self, observed: Observed) -> str | None:
+        """Return which query's rows wait too long, and how long; ``None`` where none do."""
+        waits_ms = [
+            (query.load.latency_ms, query.name)
+            for query in observed.queries.values()
+            if query.realtime and query.load.latency_ms is not None
+        ]
+        if self.latency_ms is None or not waits_ms or max(waits_ms)[0] <= self.latency_ms:
+            return None
+        longest_ms, name = max(waits_ms)
+        return f"rows of {name} wait {longest_ms:.0f} ms, above {self.latency_ms:g} ms"
 
     def _contentment(self, usage: Usage, observed: Observed) -> str:
         alive = len(observed.executors)
