@@ -98,8 +98,8 @@ def story(decisions: list[Decision]) -> str:
     return "\n".join(f"{each.kind}: {each.reason}" for each in decisions if each.kind != "hold")
 
 
-def placed(attachment: Attachment, executors: int) -> None:
-    until(lambda: len(attachment.where()) == 4, "all tasks are known")
+def placed(attachment: Attachment, executors: int, *, tasks: int = 4) -> None:
+    until(lambda: len(attachment.where()) == tasks, "all tasks are known")
     assert len(set(attachment.where().values())) == executors
 
 
@@ -150,3 +150,36 @@ def test_a_query_whose_executor_is_killed_is_started_again_and_counts_every_row_
     runs[-1].stop()
     assert {each.kind for each in decisions} >= {"restart", "leave", "join"}, story(decisions)
     assert counted(realtime, tmp_path) == rows_read(runs[-1]) == rows.added
+
+
+def test_a_real_time_and_a_micro_batch_query_of_one_application_are_both_moved_and_exact(
+    realtime: SparkSession, tmp_path: Path
+) -> None:
+    rows, decisions = LowLatencyRows(realtime), list[Decision]()
+    rows.add([str(each % KEYS) for each in range(200)])
+    query = started(rows, tmp_path / "one", "real-time")
+    ticks = realtime.readStream.format("rate").option("rowsPerSecond", 20).load()
+    writer = ticks.selectExpr("value % 7 AS key").groupBy("key").count().writeStream
+    writer = writer.format("noop").queryName("micro-batch").outputMode("update")
+    writer = writer.option("checkpointLocation", str(tmp_path / "two"))
+    other = writer.trigger(processingTime="2 seconds").start()
+    attachment = elastream.attach(realtime, POLICY, log=recorded(decisions))
+    with attachment, rows.flowing(KEYS):
+        placed(attachment, 1, tasks=8)
+        batches_later(query, 1)
+        for executors in (2, 1):
+            attachment.scale_to(executors)
+            assert attachment.wait(PATIENCE_S)
+            assert len(attachment.executors()) == executors, story(decisions)
+            placed(attachment, executors, tasks=8)
+            batches_later(query, 1)
+            batches_later(other, 1)
+    read_all(query, rows)
+    query.stop()
+    assert other.isActive, other.exception()
+    elastream.stop_gracefully(other)
+    assert counted(realtime, tmp_path / "one") == rows_read(query) == rows.added
+    state = realtime.read.format("statestore").load(str(tmp_path / "two"))
+    found = {row["key"]["key"]: row["value"][0] for row in state.collect()}
+    total = sum(found.values())
+    assert found == {key: len(range(key, total, 7)) for key in range(7)}

@@ -56,7 +56,8 @@ class RealtimeBatches:
         self, internals: SparkInternals, query: RunningQuery, name: str, gauges: Gauges
     ) -> None:
         self.slots = 0
-        """The most tasks that were seen at once: what a batch needs."""
+        """What a batch needs, by its plan and by the tasks that were seen at once; 0 before one was
+        seen."""
         self.stages: frozenset[int] = frozenset()
         """Those of the batch under way."""
         self.ends_at_ms: int | None = None
@@ -94,6 +95,9 @@ class RealtimeBatches:
         first = number != self._reported
         if not whole or not (first or self._is_due(now_ms)):
             return None
+        if first:  # its sources may not run yet
+            planned = self._internals.queries.slots_of_plan(self._query) or 0
+            self.slots = max(self.slots, planned)
         self.slots = max(self.slots, len(tasks))
         self._start_gauges({task.executor for task in tasks}, now_ms)
         used, covered = self._used_ms(tasks, now_ms)
