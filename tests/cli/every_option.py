@@ -380,6 +380,15 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--trigger-s", "0"),
         _wrong("--json", "/"),
     ),
+    "bench realtime": (
+        _wrong("--rows-a-second", "0"),
+        _wrong("--burst", "0"),
+        _wrong("--partition-mb", "-1"),
+        _wrong("--batches", "0"),
+        _wrong("--rounds", "0"),
+        _wrong("--trigger-s", "4"),
+        _wrong("--json", "/"),
+    ),
     "bench relief": (
         _wrong("--shape", "round"),
         _wrong("--change", "2-2"),

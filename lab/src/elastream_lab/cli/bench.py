@@ -12,6 +12,7 @@ import typer
 from elastream_lab.cli.bench_elasticity import elasticity
 from elastream_lab.cli.bench_failure import failure
 from elastream_lab.cli.bench_peers import peers
+from elastream_lab.cli.bench_realtime import realtime
 from elastream_lab.cli.bench_relief import relief
 from elastream_lab.cli.bench_sweep import sweep
 from elastream_lab.cli.bench_transfer import transfer
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("peers")(peers)
 app.command("elasticity")(elasticity)
 app.command("failure")(failure)
+app.command("realtime")(realtime)
 app.command("relief")(relief)
 app.command("sweep")(sweep)
 app.command("transfer")(transfer)
