@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.builders import batch, executors, task
 
-from elastream.core.load import QueryLoad, TaskLoad, pass_idle, smooth
+from elastream.core.load import QueryLoad, TaskLoad, cost_of, pass_idle, smooth
 from elastream.model.observation import BatchObservation
 
 NODES = executors("a", "b")
@@ -17,13 +17,13 @@ NODES = executors("a", "b")
 def after(*batches: BatchObservation, half_life_s: float = 10.0) -> QueryLoad:
     load = QueryLoad()
     for seen in batches:
-        load = smooth(load, seen, NODES, half_life_s=half_life_s)
+        load = smooth(load, seen, cost_of(seen, NODES), half_life_s=half_life_s)
     return load
 
 
 def then(load: QueryLoad, *batches: BatchObservation) -> QueryLoad:
     for seen in batches:
-        load = smooth(load, seen, NODES, half_life_s=10.0)
+        load = smooth(load, seen, cost_of(seen, NODES), half_life_s=10.0)
     return load
 
 
@@ -215,10 +215,9 @@ def test_a_long_batch_counts_no_more_than_a_short_one_in_figures_of_a_batch() ->
 @pytest.mark.parametrize(("cores", "task_cpus"), [(2, 1), (4, 2), (1, 0.5)])
 def test_slots_share_an_executors_run_time(cores: int, task_cpus: float) -> None:
     seen = batch(0, ["a", "a"], run_ms=[200, 200], duration_ms=500)
-    load = smooth(
-        QueryLoad(), seen, executors("a", cores=cores, task_cpus=task_cpus), half_life_s=10
-    )
-    assert load.overhead_ms == 300
+    cost = cost_of(seen, executors("a", cores=cores, task_cpus=task_cpus))
+    assert cost.overhead_ms == 300
+    assert smooth(QueryLoad(), seen, cost, half_life_s=10).overhead_ms == 300
 
 
 def test_what_a_query_does_outside_its_state_is_reported_by_executor() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from elastream.core.application import Query
 from elastream.core.goal import Purpose
 from elastream.model.observation import TaskId
 
@@ -128,6 +129,10 @@ class Destination:
     """Tasks whose state is on their executor already: they load nothing."""
     later: Destination | None = None
     """Where the change leads in the end, where this is but a round of it."""
+    _missing: dict[str, tuple[Query, tuple[TaskId, ...]]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """What was missing of each query as it was when it was last asked about."""
 
     @classmethod
     def of(
@@ -139,6 +144,22 @@ class Destination:
             order.setdefault(task.query, []).append(task)
         tuples = {query: tuple(tasks) for query, tasks in order.items()}
         return cls(goal, tuples, leaving, frozenset(goal.values()))
+
+    def missing(self, query: Query) -> tuple[TaskId, ...]:
+        """Return the tasks of a query that are not where they should be, those to move first.
+
+        O(tasks), once for each batch of it: between those a query is the same value.
+        """
+        seen, missing = self._missing.get(query.name, (None, ()))
+        if seen is query:
+            return missing
+        goal, known = self.goal, query.load.tasks
+        away = {task: None for task in known if task in goal and query.where(task) != goal[task]}
+        if away:
+            first = {task: None for task in self.order.get(query.name, ()) if task in away}
+            away = first | away
+        self._missing[query.name] = query, tuple(away)
+        return tuple(away)
 
     def without(self, query: str) -> Destination:
         """Return the target of the other queries."""

@@ -102,17 +102,17 @@ def _batch(state: LoopState, batch: BatchObservation) -> Taken:
     policy = state.policy
     disturbed = not state.phase.resting
     recent = query.recent
-    if query.realtime:  # its duration is its trigger's
-        query = _without_end(query, batch)
-    elif not state.phase.moves_state:
-        recent = (*recent, cost_of(batch, state.all_executors))[-RECENT_BATCHES:]
     held = None
     half_life_s = policy.timeouts.smoothing_s
-    if query.realtime:
+    if query.realtime:  # its duration is its trigger's
+        query = _without_end(query, batch)
         load = smooth_boundary(load, batch, half_life_s=half_life_s)
     else:
+        cost = cost_of(batch, state.all_executors)
+        if not state.phase.moves_state:
+            recent = (*recent, cost)[-RECENT_BATCHES:]
         query, held = _compared(query, batch)
-        load = smooth(load, batch, state.all_executors, half_life_s=half_life_s)
+        load = smooth(load, batch, cost, half_life_s=half_life_s)
     query = replace(
         query,
         load=load,

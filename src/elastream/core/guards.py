@@ -86,9 +86,10 @@ def slots_lacking(state: LoopState, executors: int) -> str | None:
 
     Theirs are counted as those of the executors with the fewest.
     """
-    needs = state.observed.slots_at_once
+    if not (needs := state.observed.slots_at_once):
+        return None
     slots = sum(sorted(each.slots for each in state.executors)[:executors])
-    if not needs or slots >= needs:
+    if slots >= needs:
         return None
     have = pluralize(executors, "executor has", "executors have")
     return f"Real-time batches need {pluralize(needs, 'slot')} at once, and {have} {slots}"

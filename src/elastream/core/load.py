@@ -18,9 +18,11 @@ O(m) a batch, m the tasks of the query.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from elastream.model.batch import stage_length
 from elastream.model.observation import (
@@ -31,8 +33,15 @@ from elastream.model.observation import (
     TaskObservation,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 _IDLE_STEP = 0.2
 """Idle time counts once it is this share of the half-life: every second would be too often."""
+SIZE_STEP: Final = 1.1
+"""Tasks are classed by their work, each class this many times the one below it."""
+_HELD_ON: Final = "_held_on"
 _NOTHING = 1e-9
 """Fewer cores than this are none."""
 
@@ -131,6 +140,23 @@ class QueryLoad:
             held[task.executor] = held.get(task.executor, 0.0) + task.work
         return held
 
+    def held_on(self, executors: tuple[Executor, ...]) -> HeldOn:
+        """Return :attr:`held` in the order of these executors; kept until others are named."""
+        known: HeldOn | None = self.__dict__.get(_HELD_ON)
+        if known is None or known.executors != executors:
+            known = self.__dict__[_HELD_ON] = HeldOn.of(self.held, executors)
+        return known
+
+    @cached_property
+    def sizes(self) -> Mapping[int, float]:
+        """Cores that its stateful tasks keep busy, by the power of ``SIZE_STEP`` they reach to."""
+        sizes: dict[int, float] = {}
+        for task in self.tasks.values():
+            if task.work > 0:
+                size = math.ceil(math.log(task.work, SIZE_STEP))
+                sizes[size] = sizes.get(size, 0.0) + task.work
+        return sizes
+
     @cached_property
     def stages(self) -> Mapping[int, Mapping[TaskId, TaskLoad]]:
         """Its stateful tasks by operator: the stages of a batch, which run one after another.
@@ -184,18 +210,37 @@ class QueryLoad:
         return any(task.measured for task in self.tasks.values())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOn:
+    """Cores that the stateful tasks of a query keep busy on certain executors."""
+
+    executors: tuple[Executor, ...]
+    work: NDArray[np.float64]
+    """In their order."""
+    whole: bool
+    """Whether no task is on another executor."""
+
+    @classmethod
+    def of(cls, held: Mapping[str, float], executors: tuple[Executor, ...]) -> HeldOn:
+        """Return it from the cores by executor. O(executors)."""
+        import numpy as np
+
+        work = np.array([held.get(executor.id, 0.0) for executor in executors])
+        alive = {executor.id for executor in executors}
+        return cls(executors, work, held.keys() <= alive)
+
+
 def smooth(
-    load: QueryLoad, batch: BatchObservation, executors: Sequence[Executor], *, half_life_s: float
+    load: QueryLoad, batch: BatchObservation, cost: BatchCost, *, half_life_s: float
 ) -> QueryLoad:
-    """Return ``load`` with ``batch`` taken in; ``executors`` have the slots that share the work."""
+    """Return ``load`` with ``batch`` taken in, which has this ``cost``."""
     if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
         return load
     interval_s = _covered_s(load, batch)
     weight = 0.0 if interval_s is None else weight_of(interval_s, half_life_s)
     tasks = dict(load.tasks)
     for seen in batch.tasks:
-        task = _task(load.tasks.get(seen.task), seen, interval_s, weight)
-        tasks[seen.task] = replace(task, store_memory_bytes=seen.store_memory_bytes)
+        tasks[seen.task] = _task(load.tasks.get(seen.task), seen, interval_s, weight)
     if len(tasks) > len(load.tasks):
         tasks = dict(sorted(tasks.items()))
     seen_now = replace(
@@ -212,7 +257,7 @@ def smooth(
         return seen_now
     used = {executor: ms / 1000 / interval_s for executor, ms in batch.outside_ms.items()}
     first = load.rows_per_s is None
-    known_ms, now_ms, cost = load.interval_ms, interval_s * 1000, cost_of(batch, executors)
+    known_ms, now_ms = load.interval_ms, interval_s * 1000
     interval_ms = 1 / mean(None if known_ms is None else 1 / known_ms, 1 / now_ms, weight)
 
     def a_batch(known: float | None, now: float) -> float:
@@ -367,22 +412,23 @@ def _covered_s(load: QueryLoad, batch: BatchObservation) -> float | None:
 def _task(
     known: TaskLoad | None, seen: TaskObservation, interval_s: float | None, weight: float
 ) -> TaskLoad:
-    if known is None or not known.measured:
-        if interval_s is None:
-            return TaskLoad(seen.executor, 0.0, 0.0, seen.state_bytes, measured=False)
+    work = rows = 0.0
+    state_bytes: float = seen.state_bytes
+    measured = known is not None and known.measured
+    if interval_s is not None:
         work, rows = seen.run_ms / 1000 / interval_s, seen.rows / interval_s
-        return TaskLoad(seen.executor, work, rows, seen.state_bytes, measured=True)
-    if interval_s is None:
-        return TaskLoad(
-            seen.executor, known.work, known.rows_per_s, known.state_bytes, measured=True
-        )
-    moved = seen.executor != known.executor
+    if known is not None and measured:
+        moved = seen.executor != known.executor
+        work = known.work if moved else mean(known.work, work, weight)
+        rows = mean(known.rows_per_s, rows, weight)
+        state_bytes = mean(known.state_bytes, state_bytes, weight)
     return TaskLoad(
         seen.executor,
-        known.work if moved else mean(known.work, seen.run_ms / 1000 / interval_s, weight),
-        mean(known.rows_per_s, seen.rows / interval_s, weight),
-        mean(known.state_bytes, seen.state_bytes, weight),
-        measured=True,
+        work,
+        rows,
+        state_bytes,
+        measured or interval_s is not None,
+        seen.store_memory_bytes,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import pairwise
 
@@ -20,7 +20,12 @@ from elastream.core.goal import MadePlanner
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.placement.even_spread import even_bounds, even_max_load, even_placement
+from elastream.placement.even_spread import (
+    attainable,
+    even_bounds,
+    even_max_load,
+    even_placement,
+)
 from elastream.placement.live_planners import FREE_STEP
 
 _COMPILED = 20_000
@@ -39,6 +44,8 @@ class RouteOrder:
     """Most state a mini-migration moves; ``None`` for no bound."""
     notes: tuple[str, ...] = ()
     """What the log should say about the choice of the planner."""
+    widen: bool = False
+    """Whether limits that an even spread does not keep are widened to what it keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +57,16 @@ class Route:
     """The task numbers of each mini-migration, in order; none where nothing moves."""
     notes: tuple[str, ...] = ()
     """What the log should say about it."""
+    problem: StepProblem | None = None
+    """What was planned, where limits were widened."""
 
 
 def route(order: RouteOrder) -> Route:
     """Return the plan and its mini-migrations. Pure, and seconds long for large problems."""
+    if order.widen:
+        problem = attainable(order.problem, contiguous=order.planner.contiguous)
+        found = route(replace(order, problem=problem, widen=False))
+        return found if problem is order.problem else replace(found, problem=problem)
     planner, instead = _planner(order)
     notes = order.notes + instead
     outcome = planner(order.problem)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 from elastream.core.application import Observed, Query
+from elastream.core.load import SIZE_STEP
+from elastream.model.observation import Executor
 from elastream.placement.even_spread import even_max_load
 
 SLACK: Final = 1e-9
 """Relative slack of comparisons, so that rounding alone changes nothing."""
+_MANY: Final = 2000
+"""Pairs of query and executor from which NumPy adds their work; it takes a while to load."""
 _LEAST_USABLE = 0.2
 """A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
 usable share is not taken below this, so that such a query does not ask for far too many."""
@@ -30,13 +34,14 @@ class Usage:
         self.slots = 1.0 if any(query.realtime for query in queries) else slots
         """Of an executor, in the mean: a task uses one; in Real-time Mode tasks share all."""
         wanted = [demand(query, catch_up_s, grown) for query in queries]
-        demands = [min(more, _bearable(query)) for query, more in zip(queries, wanted, strict=True)]
+        bearable = [_bearable(query) for query in queries]
+        demands = [min(pair) for pair in zip(wanted, bearable, strict=True)]
         self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
         """Whose source gives a trigger fewer rows than are asked for."""
         self.saturated = tuple(
             query
-            for query, more in zip(queries, wanted, strict=True)
-            if more > _bearable(query) * (1 + SLACK)
+            for query, more, most in zip(queries, wanted, bearable, strict=True)
+            if more > most * (1 + SLACK)
         )
         """Whose heaviest tasks cannot do what is asked for."""
         self._scales = tuple(
@@ -49,13 +54,13 @@ class Usage:
         self.demand = asked / worked if worked > 0 else 1.0
         """Work asked for over work done."""
         self.cores_needed = asked
-        held = {executor: observed.other.get(executor, 0.0) / slots for executor in slots_of}
+        held = _held(queries, self._scales, observed)
+        for executor, work in observed.other.items():
+            if executor in held:
+                held[executor] += work / slots
         self.outside = sum(observed.other.values()) / slots
         """Of everything but stateful tasks, all executors together."""
-        for query, scale, more in zip(queries, self._scales, demands, strict=True):
-            for executor, work in query.load.held.items():
-                if executor in held:
-                    held[executor] += work * scale
+        for query, more in zip(queries, demands, strict=True):
             for executor, work in query.load.outside.items():
                 if executor in held:
                     held[executor] += observed.slots_busy(query, work) * more / slots
@@ -63,10 +68,16 @@ class Usage:
             self.outside += observed.slots_busy(query, outside) * more / slots
         sizes = {executor: number / slots for executor, number in slots_of.items()}
         alike = len(set(slots_of.values())) == 1
+
+        def all_on(query: Query) -> bool:
+            if _are_many(queries, executors):
+                return query.load.held_on(executors).whole
+            return query.load.held.keys() <= sizes.keys()
+
         self.held = {executor: work / sizes[executor] for executor, work in held.items()}
         """Of each executor that is alive, with all that it does."""
         self.batches = {
-            query.name: scale * _length(query, sizes, self.slots, alike=alike)
+            query.name: scale * _length(query, sizes, self.slots, alike=alike and all_on(query))
             + _outside(query, len(held)) * more / slots
             for query, scale, more in zip(queries, self._scales, demands, strict=True)
             if _has_length(query, self.slots)
@@ -119,28 +130,29 @@ class Usage:
         """Whether the mean or the busiest executor is above ``mark``."""
         return max(self.mean, self.busiest) > mark * (1 + SLACK)
 
-    def _even_at_most(self, nodes: int) -> tuple[float, ...]:
-        """Return bounds on what :meth:`even` returns (Graham 1969)."""
-        longest = self.slots
-        return self.tasks / nodes + self.heaviest, *(
-            (query.load.work / nodes + longest * query.load.longest) * scale
-            for query, scale in self._long
-        )
+    def _even_at_most(self, part: int, nodes: int, *, contiguous: bool) -> float:
+        """Return a bound on what :meth:`even` returns (Graham 1969)."""
+        if part == 0 and contiguous:
+            return self.tasks / nodes + self.heaviest
+        if part == 0:
+            return most_of_even_spread(self._sizes, nodes)
+        query, scale = self._long[part - 1]
+        return (query.load.work / nodes + self.slots * query.load.longest) * scale
 
-    def even(self, nodes: int, observed: Observed) -> tuple[float, ...]:
-        """Return what :attr:`each` is of stateful tasks that are spread evenly."""
-        parts = range(1 + len(self._long))
-        return tuple(self._even_part(part, nodes, observed) for part in parts)
+    def even(self, part: int, nodes: int, observed: Observed) -> float:
+        """Return what a part of :attr:`each` is of stateful tasks that are spread evenly."""
+        return self._even_part(part, nodes, contiguous=observed.bounds.contiguous)
 
     def fits(self, nodes: int, observed: Observed, most: Sequence[float]) -> bool:
         """Whether none of an even spread is above its limit; O(tasks) where bounds do not say."""
+        contiguous = observed.bounds.contiguous
         return all(
-            bound <= limit or self._even_part(part, nodes, observed) <= limit
-            for part, (bound, limit) in enumerate(zip(self._even_at_most(nodes), most, strict=True))
+            self._even_at_most(part, nodes, contiguous=contiguous) <= limit
+            or self._even_part(part, nodes, contiguous=contiguous) <= limit
+            for part, limit in enumerate(most)
         )
 
-    def _even_part(self, part: int, nodes: int, observed: Observed) -> float:
-        contiguous = observed.bounds.contiguous
+    def _even_part(self, part: int, nodes: int, *, contiguous: bool) -> float:
         if part == 0:
             return even_max_load(self._each, nodes, contiguous=contiguous)
         query, scale = self._long[part - 1]
@@ -167,12 +179,63 @@ class Usage:
         return f" ({'; '.join(parts)})" if parts else ""
 
     @cached_property
+    def _sizes(self) -> list[tuple[float, float]]:
+        """Classes of tasks by what they count, the heaviest first: the most of one, and the sum."""
+        sizes: dict[int, float] = {}
+        for query, scale in zip(self._queries, self._scales, strict=True):
+            shift = math.log(scale, SIZE_STEP) if scale > 0 else 0.0
+            for size, work in query.load.sizes.items():
+                at_most = math.ceil(size + shift)
+                sizes[at_most] = sizes.get(at_most, 0.0) + work * scale
+        return [
+            (min(SIZE_STEP**size, self.heaviest), sizes[size])
+            for size in sorted(sizes, reverse=True)
+        ]
+
+    @cached_property
     def _each(self) -> list[float]:
         return [
             task.work * scale
             for query, scale in zip(self._queries, self._scales, strict=True)
             for task in query.load.tasks.values()
         ]
+
+
+def most_of_even_spread(sizes: Iterable[tuple[float, float]], nodes: int) -> float:
+    """Return a bound on the fullest node where each task, the heaviest first, goes where least is.
+
+    ``sizes``: classes of tasks, the heaviest first: the most of one, and their sum. Where a task is
+    put there is no more than the mean of those before it (Graham 1969), so the fullest node has no
+    more than that and the task it got last.
+    """
+    before = fullest = 0.0
+    for most, work in sizes:
+        before += work
+        fullest = max(fullest, before / nodes + min(most, work))
+    return fullest
+
+
+def _are_many(queries: Collection[Query], executors: Sequence[Executor]) -> bool:
+    return len(executors) * len(queries) >= _MANY
+
+
+def _held(
+    queries: Collection[Query], scales: Sequence[float], observed: Observed
+) -> dict[str, float]:
+    """Return what the stateful tasks on each executor count. O(queries * executors)."""
+    executors = observed.executors
+    if not _are_many(queries, executors):
+        held = dict.fromkeys((executor.id for executor in executors), 0.0)
+        for query, scale in zip(queries, scales, strict=True):
+            for executor, work in query.load.held.items():
+                if executor in held:
+                    held[executor] += work * scale
+        return held
+    total = sum(
+        query.load.held_on(executors).work * scale
+        for query, scale in zip(queries, scales, strict=True)
+    )
+    return dict(zip((executor.id for executor in executors), total.tolist(), strict=True))
 
 
 def demand(query: Query, catch_up_s: float, grown: float = 1.0) -> float:
@@ -234,9 +297,10 @@ def _length(query: Query, sizes: Mapping[str, float], slots: float, *, alike: bo
     """Return the sum over a query's stages of the most work that an executor has for its size.
 
     A stage takes at least its longest task, which uses one of the ``slots`` of an executor.
+    ``alike``: it has work on executors of one size alone.
     """
     load = query.load
-    if alike and load.held.keys() <= sizes.keys():
+    if alike:
         fullest: Sequence[float] = load.fullest_by_stage
     else:
         fullest = [

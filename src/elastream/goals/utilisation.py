@@ -285,11 +285,11 @@ class Utilisation(Goal):
         if not pressed:
             return "hold", alive, f"{busy}: {self._contentment(usage, observed)}"
         share = usage.outside / alive
-        pairs = zip(usage.each, usage.even(alive, observed), strict=True)
         better = [
             (now - even, even + share)
-            for now, even in pairs
-            if now > max(high, even + share + self.hysteresis / 2)
+            for part, now in enumerate(usage.each)
+            if now > high
+            and now > (even := usage.even(part, alive, observed)) + share + self.hysteresis / 2
         ]
         if better:
             return "rebalance", alive, f"{busy}: an even spread allows {max(better)[1]:.2f}"
@@ -348,8 +348,9 @@ class Utilisation(Goal):
 
 def _least_for_slots(observed: Observed) -> int:
     """Return how many executors have the slots that Real-time batches take all at once."""
-    each = min(executor.slots for executor in observed.executors)
-    return math.ceil(observed.slots_at_once / each)
+    if not (at_once := observed.slots_at_once):
+        return 0
+    return math.ceil(at_once / min(executor.slots for executor in observed.executors))
 
 
 def _arriving(observed: Observed) -> float:

@@ -39,11 +39,11 @@ class Executor:
     cores: int = 1
     task_cpus: float = 1.0
     """Cores that Spark sets aside for a task (``spark.task.cpus``), a fraction too."""
+    slots: int = field(init=False)
+    """How many tasks it runs at once."""
 
-    @property
-    def slots(self) -> int:
-        """How many tasks it runs at once."""
-        return slots_of(self.cores, self.task_cpus)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slots", slots_of(self.cores, self.task_cpus))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,12 +106,7 @@ class Moving(Phase):
 
     def missing(self, query: Query) -> tuple[TaskId, ...]:
         """Return the tasks of a query that are not where they should be, those to move first."""
-        goal, known = self.target.goal, query.load.tasks
-        away = {task: None for task in known if task in goal and query.where(task) != goal[task]}
-        if not away:
-            return ()
-        first = {task: None for task in self.target.order.get(query.name, ()) if task in away}
-        return tuple(first | away)
+        return self.target.missing(query)
 
     def _verify(self, state: LoopState, batch: BatchObservation) -> Turn:
         """Count the requested moves that the batch has made, and request the next ones."""

@@ -67,6 +67,10 @@ class Planning(Phase):
                 return state, (), None
 
     def _planned(self, state: LoopState, route: Route) -> Turn:
+        if route.problem is not None:
+            return replace(self, order=replace(self.order, problem=route.problem))._planned(
+                state, replace(route, problem=None)
+            )
         change, plan = self.change, route.outcome
         if isinstance(plan, Infeasible):
             return abandon_change(state, change, f"no plan: {plan.reason}")
@@ -278,8 +282,9 @@ def _order(
 ) -> RouteOrder:
     movement = state.policy.movement
     planner, notes = _planner(state, tasks, nodes, wanted)
-    problem = step_problem(state, change, tasks, nodes, wanted, contiguous=planner.contiguous)
-    return RouteOrder(problem, planner, movement.moves_per_batch, movement.bytes_per_batch, notes)
+    problem = step_problem(state, change, tasks, nodes, wanted)
+    most_tasks, most_bytes = movement.moves_per_batch, movement.bytes_per_batch
+    return RouteOrder(problem, planner, most_tasks, most_bytes, notes, widen=True)
 
 
 def _planner(

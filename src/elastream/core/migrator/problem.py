@@ -14,7 +14,7 @@ What the plan must keep is the tightest of
 - for more executors than hold tasks now: half of the relief that they can bring, since nobody
   pays for an executor that gets next to nothing;
 
-and it is widened where no placement attains that, which the log says.
+and it is widened where no placement attains that, which the log says (``RouteOrder.widen``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from elastream.model.batch import Limits
 from elastream.model.checks import Number
 from elastream.model.migration import Copies, StepProblem, Target, exact_sum
 from elastream.model.observation import TaskId
-from elastream.placement.even_spread import attainable
 
 _AT_ONCE = ("", 0)
 """The stage of all Real-time queries: no query's name is empty."""
@@ -45,8 +44,6 @@ def step_problem(
     tasks: Sequence[TaskId],
     nodes: Sequence[str],
     wanted: int,
-    *,
-    contiguous: bool,
 ) -> StepProblem:
     """Return the problem; its tasks and nodes are numbered in these orders."""
     observed, policy = state.observed, state.policy
@@ -80,7 +77,7 @@ def step_problem(
     )
     if change.purpose is not None:
         problem = _with_purpose(problem, change.purpose)
-    return attainable(problem, contiguous=contiguous)
+    return problem
 
 
 def _tau(tau: Number, places: Sequence[int | None], wanted: int) -> Number:
