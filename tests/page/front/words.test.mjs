@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { groupsUpTo } from "../../../src/elastream/page/static/groups.js";
 import { boxGrid, brickScale, queryColumns, slotCount, wall } from "../../../src/elastream/page/static/layout.js";
 import { cost, modeBadge, sentence } from "../../../src/elastream/page/static/sentences.js";
-import { aboutSeconds, bytes, clock, duration, millis, percent, short, whole } from "../../../src/elastream/page/static/words.js";
+import { aboutSeconds, brought, bytes, clock, duration, millis, percent, short, whole } from "../../../src/elastream/page/static/words.js";
 
 function frame(loop = {}, rest = {}) {
   const known = { mode: "acts", most: 6, utilisation: 0.62, marks: { low: 0.6, target: 0.7, high: 0.8 } };
@@ -30,6 +30,21 @@ test("figures read as a person writes them", () => {
   assert.equal(millis(999.6), "1 s");
   assert.equal(aboutSeconds(0.2), "about 1 s");
   assert.equal(clock(94_000), "0:01:34");
+});
+
+test("what a change brought stands next to what was predicted", () => {
+  const figures = {
+    predicted_batch_ms: { a: 2000, gone: 10 }, measured_batch_ms: { a: 2100, unplanned: 7 },
+    predicted_busiest: 0.6, measured_busiest: 0.64,
+  };
+  const rows = [["Batch of a", "2.1 s, predicted 2 s"], ["Busiest executor", "64 %, predicted 60 %"]];
+  assert.deepEqual(brought(figures), rows);
+  assert.deepEqual(brought({ predicted_busiest: 0.6 }), []);
+  const record = { kind: "done", reason: "", figures };
+  const told = [{ seq: 1, atMs: 1, record }, { seq: 2, atMs: 2, record: { kind: "hold", reason: "" } }];
+  const [held, done] = groupsUpTo(told, 2, { all: true, most: 5 });
+  assert.deepEqual(done.brought, rows);
+  assert.deepEqual(held.brought, []);
 });
 
 test("one sentence tells what goes on", () => {

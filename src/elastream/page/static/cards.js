@@ -3,7 +3,8 @@ import { element, setText } from "./dom.js";
 import { realtimeLanes } from "./realtime.js";
 import { changeHead, cost, movedTasks } from "./sentences.js";
 import {
-  aboutSeconds, bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole,
+  aboutSeconds, brought, bytes, capital, counted, duration, kindWords, millis, percent, phaseWords,
+  whole,
 } from "./words.js";
 
 /** Phases in order, and what a step is called. */
@@ -135,6 +136,7 @@ function afterwards({ outcome, change, story, decision }) {
   parts.push(facts([
     ["Partitions moved", String(figures.tasks_moved ?? "?")],
     ["Worst batch", against(figures.worst_batch_ms, figures.median_batch_ms_before)],
+    ...brought(figures),
     ...(figures.state_bytes_ahead ? [["Copied ahead", bytes(figures.state_bytes_ahead)]] : []),
     ...(figures.bytes_from_executors ? [["From executors", bytes(figures.bytes_from_executors)]] : []),
     ...(figures.bytes_from_storage ? [["From storage", bytes(figures.bytes_from_storage)]] : []),

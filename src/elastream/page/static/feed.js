@@ -83,11 +83,12 @@ function newRow() {
     // Out of the order of tabs: the time line goes from change to change by keys.
     element("button", { type: "button", tabindex: "-1", title: "Go to this moment" }, element("time")),
     element("p"),
+    element("dl", { class: "brought" }),
   );
 }
 
 function fillRow(row, group) {
-  const [kind, about, button, reason] = row.children;
+  const [kind, about, button, reason, results] = row.children;
   row.dataset.kind = group.kind;
   row.dataset.weight = group.weight;
   setText(kind, kindText(group));
@@ -96,6 +97,10 @@ function fillRow(row, group) {
   const since = group.count > 1 ? `${clock(group.fromMs)} – ` : "";
   setText(button.firstChild, `${since}${clock(group.toMs)}`);
   setText(reason, group.reason);
+  if (results.children.length === group.brought.length) return;
+  results.replaceChildren(...group.brought.map(([name, words]) => (
+    element("div", {}, element("dt", {}, name), element("dd", {}, words))
+  )));
 }
 
 function kindText({ kind, weight, count, wanted }) {

@@ -11,8 +11,9 @@
  * @property {number} toMs
  * @property {Set<string>} queries
  * @property {?string} wanted what was held back
+ * @property {[string, string][]} brought what a change brought, next to what was predicted
  */
-import { wantedWords } from "./words.js";
+import { brought, wantedWords } from "./words.js";
 
 /** Beginnings, ends and what nobody should miss; other kinds are turns of something under way. */
 const NEWS = new Set([
@@ -75,5 +76,6 @@ function newGroup({ seq, atMs, record }, weight) {
     toMs: atMs,
     queries: new Set(record.query ? [record.query] : []),
     wanted: weight === "held" ? wantedWords(record) : null,
+    brought: record.kind === "done" ? brought(record.figures ?? {}) : [],
   };
 }

@@ -77,6 +77,25 @@ export function millis(ms) {
   return ms < 999.5 ? `${Math.round(ms)} ms` : duration(ms / 1000);
 }
 
+/**
+ * What a change brought next to what its plan predicted, a pair of name and words for each figure:
+ * a batch of each query, and the busiest executor. Nothing where it was not measured.
+ *
+ * @param {object} figures of a decision that a change is done
+ * @returns {[string, string][]}
+ */
+export function brought(figures) {
+  const { predicted_batch_ms: hoped = {}, measured_batch_ms: took = {} } = figures;
+  const pairs = Object.entries(took)
+    .filter(([query]) => hoped[query] !== undefined)
+    .map(([query, ms]) => [`Batch of ${query}`, `${millis(ms)}, predicted ${millis(hoped[query])}`]);
+  const { predicted_busiest: expected, measured_busiest: busiest } = figures;
+  if (expected != null && busiest != null) {
+    pairs.push(["Busiest executor", `${percent(busiest)}, predicted ${percent(expected)}`]);
+  }
+  return pairs;
+}
+
 /** @param {?number} ms since the epoch, or since the beginning of a simulated run */
 export function clock(ms) {
   if (ms == null) return "";
