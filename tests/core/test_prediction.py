@@ -47,7 +47,7 @@ def test_batches_in_which_code_is_compiled_are_no_measure_of_later_ones() -> Non
     usual = [took(n, fixed_ms=300, row_ms=1.0) for n in range(2, 7)]
     seen = QueryLoad()
     for each in (*slow, *usual):
-        seen = smooth(seen, each, TWO, half_life_s=10.0)
+        seen = smooth(seen, each, cost_of(each, TWO), half_life_s=10.0)
     calm = calm_costs([cost_of(each, TWO) for each in (*slow, *usual)])
     assert calm == CalmCosts(300, 0, 4.0, 100)
     application = observed(replace(seen, arrivals_per_s=None), FOUR)
@@ -60,7 +60,7 @@ def test_tasks_without_state_take_their_work_over_all_slots() -> None:
     before = [took(n, fixed_ms=500, row_ms=1.0, outside_ms=outside) for n in range(5)]
     seen = QueryLoad()
     for each in before:
-        seen = smooth(seen, each, TWO, half_life_s=10.0)
+        seen = smooth(seen, each, cost_of(each, TWO), half_life_s=10.0)
     calm = calm_costs([cost_of(each, TWO) for each in before])
     assert calm == CalmCosts(500, 0, 4.0, 100, outside_ms=600, outside_length_ms=300)
     # New executors run such tasks at once, before the plan is made: that is no reason to expect

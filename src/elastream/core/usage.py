@@ -231,11 +231,10 @@ def _held(
                 if executor in held:
                     held[executor] += work * scale
         return held
-    total = sum(
-        query.load.held_on(executors).work * scale
-        for query, scale in zip(queries, scales, strict=True)
-    )
-    return dict(zip((executor.id for executor in executors), total.tolist(), strict=True))
+    pairs = zip(queries, scales, strict=True)
+    parts = [query.load.held_on(executors).work * scale for query, scale in pairs]
+    total = sum(parts[1:], start=parts[0]).tolist()
+    return dict(zip((executor.id for executor in executors), total, strict=True))
 
 
 def demand(query: Query, catch_up_s: float, grown: float = 1.0) -> float:

@@ -90,8 +90,9 @@ def observed(
     queries: dict[str, Query] = {}
     for batch in batches:
         known = queries.get(batch.query, Query(batch.query, RUN, graph, load=QueryLoad()))
-        load = smooth(known.load, batch, nodes, half_life_s=5.0)
-        recent = (*known.recent, cost_of(batch, nodes))[-10:]
+        cost = cost_of(batch, nodes)
+        load = smooth(known.load, batch, cost, half_life_s=5.0)
+        recent = (*known.recent, cost)[-10:]
         queries[batch.query] = replace(known, load=load, recent=recent)
     now_ms = max((batch.finished_at_ms for batch in batches), default=0)
     bounds = GoalBounds(1, most or max(1, len(nodes)), 0.2)
