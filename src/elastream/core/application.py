@@ -154,11 +154,17 @@ class Observed:
 
     def outside(self, executor: str) -> float:
         """Return the slots that an executor's work outside stateful tasks keeps busy."""
-        own = (
-            self.slots_busy(query, query.load.outside.get(executor, 0.0))
-            for query in self.queries.values()
-        )
-        return sum(own) + self.other.get(executor, 0.0)
+        return self._outside.get(executor, 0.0)
+
+    @cached_property
+    def _outside(self) -> Mapping[str, float]:
+        used: dict[str, float] = {}
+        for query in self.queries.values():
+            for executor, work in query.load.outside.items():
+                used[executor] = used.get(executor, 0.0) + self.slots_busy(query, work)
+        for executor, work in self.other.items():
+            used[executor] = used.get(executor, 0.0) + work
+        return used
 
     def slots_busy(self, query: Query, work: float) -> float:
         """Return the slots that work of a query keeps busy.

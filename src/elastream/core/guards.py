@@ -42,8 +42,10 @@ _CAUGHT_UP: Final = 1.3
 def guard(state: LoopState, wanted: Wanted) -> str | None:
     """Return why a change that a goal wants should not be begun now; ``None`` where it may."""
     lacking = slots_lacking(state, wanted.executors) if wanted.need == "scale-in" else None
-    ended, _ = log_outcome(state)  # to begin a change ends the outcome that is open
-    return _excluded(state) or lacking or _ineffective(ended, wanted.need)
+    outcome = state.outcome
+    if outcome is not None:  # to begin a change ends it
+        state = _without_outcome(state, outcome.change, _measured(outcome))
+    return _excluded(state) or lacking or _ineffective(state, wanted.need)
 
 
 def active_guards(state: LoopState) -> dict[str, str]:
@@ -125,7 +127,7 @@ def with_doubt(state: LoopState, change: Change) -> LoopState:
 
     Some of the executors that came for it are of no use.
     """
-    doubt = Doubt(_TRIES, change.executors, sum(1 for _ in state.observed.tasks()), _work(state))
+    doubt = Doubt(_TRIES, change.executors, _tasks(state), _work(state))
     return replace(state, doubts={**state.doubts, change.kind: doubt})
 
 
@@ -175,9 +177,7 @@ def log_outcome(state: LoopState) -> tuple[LoopState, tuple[Log, ...]]:
     if outcome is None:
         return state, ()
     change, prediction = outcome.change, outcome.change.prediction
-    measured = {
-        name: round(median(took[:_BATCHES]), 1) for name, took in outcome.after_ms.items() if took
-    }
+    measured = _measured(outcome)
     figures = dict(outcome.figures)
     if prediction is not None:
         figures["predicted_batch_ms"] = dict(prediction.batch_ms)
@@ -188,16 +188,27 @@ def log_outcome(state: LoopState) -> tuple[LoopState, tuple[Log, ...]]:
         busiest = busiest_lately(state.observed)
         if busiest is not None:
             figures["measured_busiest"] = round(busiest, 4)
+    log = note(state, "done", outcome.reason + _compared(change, measured), figures=figures)
+    return _without_outcome(state, change, measured), (log,)
+
+
+def _without_outcome(state: LoopState, change: Change, measured: Mapping[str, float]) -> LoopState:
+    """Return the state after an outcome, with the doubts that it leaves."""
     doubts = dict(state.doubts)
     helped = _helped(change, measured)
     if helped is False:
         tries = 1 + (doubts[change.kind].tries if change.kind in doubts else 0)
-        tasks = sum(1 for _ in state.observed.tasks())
-        doubts[change.kind] = Doubt(tries, len(state.executors), tasks, _work(state))
+        doubts[change.kind] = Doubt(tries, len(state.executors), _tasks(state), _work(state))
     elif helped and change.kind in doubts and not _holds(doubts[change.kind], state):
         del doubts[change.kind]
-    log = note(state, "done", outcome.reason + _compared(change, measured), figures=figures)
-    return replace(state, outcome=None, doubts=doubts), (log,)
+    return replace(state, outcome=None, doubts=doubts)
+
+
+def _measured(outcome: Outcome) -> dict[str, float]:
+    """Return what a batch of each query has taken since the change."""
+    return {
+        name: round(median(took[:_BATCHES]), 1) for name, took in outcome.after_ms.items() if took
+    }
 
 
 def _compared(change: Change, measured: Mapping[str, float]) -> str:
@@ -227,9 +238,13 @@ def _holds(doubt: Doubt, state: LoopState) -> bool:
     """Whether nothing has changed since then."""
     return (
         doubt.executors == len(state.executors)
-        and doubt.tasks == sum(1 for _ in state.observed.tasks())
+        and doubt.tasks == _tasks(state)
         and abs(_work(state) - doubt.work) <= _SAME_LOAD * doubt.work
     )
+
+
+def _tasks(state: LoopState) -> int:
+    return sum(len(query.load.tasks) for query in state.queries.values())
 
 
 def _work(state: LoopState) -> float:

@@ -111,11 +111,11 @@ def busiest_now(observed: Observed, more: Mapping[str, float]) -> float | None:
     if not slots or not any(query.load.measured for query in observed.queries.values()):
         return None
     held = dict.fromkeys(slots, 0.0)
-    for task, load in observed.tasks():
-        place = observed.where(task)
-        if place in held:
-            used = observed.slots_busy(observed.queries[task.query], load.work)
-            held[place] += used * more.get(task.query, 1.0)
+    for name, query in observed.queries.items():
+        factor = observed.slots_busy(query, more.get(name, 1.0))
+        for place, work in _held(query, {}).items():
+            if place in held:
+                held[place] += work * factor
     return max((held[each] + observed.outside(each)) / slots[each] for each in slots)
 
 
@@ -166,9 +166,20 @@ def _busiest(
     total = sum(slots.values())
     outside = sum(observed.outside(each.id) for each in observed.executors) / total
     held = dict.fromkeys(slots, 0.0)
-    for task, load in observed.tasks():
-        place = places.get(task) or observed.where(task)
-        if place in held:
-            used = observed.slots_busy(observed.queries[task.query], load.work)
-            held[place] += used * more.get(task.query, 1.0)
+    for name, query in observed.queries.items():
+        factor = observed.slots_busy(query, more.get(name, 1.0))
+        for place, work in _held(query, places).items():
+            if place in held:
+                held[place] += work * factor
     return max(held[each] / slots[each] for each in slots) + outside
+
+
+def _held(query: Query, places: Places) -> Mapping[str, float]:
+    """Return the work of a query's tasks on each executor, some of them in other places."""
+    if not places and not query.believed:
+        return query.load.held
+    held: dict[str, float] = {}
+    for task, load in query.load.tasks.items():
+        place = places.get(task) or query.where(task)
+        held[place] = held.get(place, 0.0) + load.work
+    return held
