@@ -11,6 +11,8 @@ times the state moved (section 4.2). The papers try every cut for every migratio
 3. The rest is swept for all migrations at once, guided by bounds from pairs of migrations
    (:mod:`~elastream.foresight.oms.search`).
 
+Problems with several stages, unequal slots or memory: :mod:`~elastream.foresight.oms.staged`.
+
 State is counted in whole ticks (:mod:`~elastream.foresight.oms.chain`). A migration with a weight
 below 2**-40 of the first one needed is a single step: an optimum is proven up to that.
 """
@@ -26,6 +28,7 @@ from elastream.foresight.oms.intervals import IntervalGraph, graph_within
 from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
 from elastream.foresight.oms.reduction import needed_steps, stretch
 from elastream.foresight.oms.search import search
+from elastream.foresight.oms.staged import staged_sequence
 from elastream.foresight.oms.weights import StepWeights
 from elastream.foresight.ssm.cuts import Cut, cut_of, nodes_of_cut, prefix_sums
 from elastream.foresight.ssm.single_step import single_step
@@ -47,6 +50,8 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     bound is proven.
     """
     effort = non_negative("effort", effort)
+    if not problem.plain:
+        return staged_sequence(problem)
     direct: list[StepPlan] = []
     for number, target in enumerate(problem.targets):
         step = single_step(StepProblem(problem.work, problem.state, problem.current, target))

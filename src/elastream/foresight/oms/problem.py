@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from elastream.foresight.mtm.problem import discount
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number, Numbers
 from elastream.model.errors import ProblemError
-from elastream.model.migration import StepProblem, Target
+from elastream.model.migration import StepProblem, Target, Within
 from elastream.model.plan import Status, StepPlan
 from elastream.placement.certificate import ROUNDING, Certificate, certify_step, differing
 
@@ -31,6 +31,14 @@ class SequenceProblem:
     """Weight of each further migration (section 4.2 of paper 000), from 0 to 1: the state moved by
     migration ``i``, from 0, counts ``gamma ** i``. A fraction is the decimal number that it prints
     as."""
+    stages: tuple[int, ...] = ()
+    """As in :class:`~elastream.model.migration.StepProblem`, as are the fields after it."""
+    queries: tuple[int, ...] = ()
+    slots: tuple[Number, ...] = ()
+    """Of all nodes that any migration numbers."""
+    memory: tuple[Number, ...] = ()
+    """Of the same."""
+    within: Within = "batch"
 
     @classmethod
     def of(
@@ -47,6 +55,59 @@ class SequenceProblem:
             raise ProblemError("targets", "is empty; give at least one migration")
         checked = tuple(Target.of(*pair, f"targets[{i}].") for i, pair in enumerate(targets))
         return cls(step.work, step.state, step.current, checked, discount("gamma", gamma, most=1))
+
+    @classmethod
+    def of_stages(
+        cls,
+        work: Numbers,
+        state: Numbers,
+        current: Sequence[int],
+        targets: Sequence[tuple[int, Number]],
+        gamma: Number = 1,
+        *,
+        stages: Sequence[int] = (),
+        slots: Numbers = (),
+        memory: Numbers = (),
+        within: object = "batch",
+    ) -> SequenceProblem:
+        """Return the checked problem of one query with several stages, or of unequal nodes.
+
+        ``slots`` and ``memory`` are of all nodes that any migration numbers.
+        """
+        plain = cls.of(work, state, Assignment.from_nodes(current), targets, gamma)
+        nodes = plain.nodes_after(len(plain.targets) - 1)
+        step = StepProblem.of_stages(
+            work, state, current, nodes, 0, stages=stages, slots=slots, memory=memory, within=within
+        )
+        return replace(
+            plain, stages=step.stages, slots=step.slots, memory=step.memory, within=step.within
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether one limit on the work of a node is all there is: the papers' problem."""
+        return self.step(0, self.current).plain
+
+    def nodes_after(self, number: int) -> int:
+        """Return how many nodes are numbered from a migration on."""
+        return max(self.current.nodes, *(each.nodes for each in self.targets[: number + 1]))
+
+    def step(self, number: int, current: Assignment) -> StepProblem:
+        """Return the problem of one migration, from where the tasks are before it."""
+        nodes = self.nodes_after(number)
+        if current.nodes < nodes:
+            current = Assignment(current.nodes_of_tasks, nodes)
+        return StepProblem(
+            self.work,
+            self.state,
+            current,
+            self.targets[number],
+            stages=self.stages,
+            queries=self.queries,
+            slots=self.slots[:nodes],
+            memory=self.memory[:nodes],
+            within=self.within,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +139,10 @@ def certify_sequence(problem: SequenceProblem, plan: SequencePlan) -> Certificat
     weight = Fraction(1)
     current = problem.current
     for number, (target, step) in enumerate(zip(problem.targets, plan.steps, strict=True)):
-        before = StepProblem(problem.work, problem.state, current, target)
+        if problem.plain:
+            before = StepProblem(problem.work, problem.state, current, target)
+        else:
+            before = problem.step(number, current)
         certificate = certify_step(before, step, contiguous=True)
         faults += [f"step {number}: {fault}" for fault in certificate.faults]
         cost += certificate.cost
