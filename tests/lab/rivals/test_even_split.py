@@ -44,3 +44,12 @@ def test_one_node_less_of_ten_moves_half_the_tasks_where_a_tenth_would_do() -> N
         Interval(0, 0),
     )
     assert plan.cost == 45
+
+
+def test_each_stage_is_split_by_itself() -> None:
+    problem = StepProblem.of_stages(
+        [1] * 6, [1] * 6, [0] * 6, nodes=2, tau=0, stages=[0, 0, 0, 0, 1, 1]
+    )
+    plan = even_split(problem)
+    assert plan.assignment.nodes_of_tasks == (0, 0, 1, 1, 0, 1)
+    assert plan.status != "unbalanced"
