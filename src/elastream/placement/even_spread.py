@@ -211,6 +211,8 @@ class _Piles:
 
         rank = sorted(range(count), key=order)
         self.nodes = [node for node in rank[: problem.target.nodes] if self.slots[node]]
+        several = len({self.slots[node] for node in self.nodes}) > 1
+        self.alike = not (several or problem.memory or problem.seats)
         self.total: list[float] = [0.0] * count
         self.place = [self.nodes[0]] * len(problem.work)
 
@@ -225,12 +227,18 @@ class _Piles:
 
     def add_stage(self, tasks: Sequence[int]) -> None:
         """Put each task, the longest first, where the stage then takes the least time."""
+        tasks = sorted(tasks, key=lambda task: -self.work[task])
+        if self.alike and len(tasks) <= len(self.nodes):  # each has a node of its own
+            emptiest = sorted(self.nodes, key=self.total.__getitem__)
+            for task, node in zip(tasks, emptiest, strict=False):
+                self._put(task, node)
+            return
         heaps: dict[Number, list[tuple[float, float, int]]] = {}
         for node in self.nodes:
             heaps.setdefault(self.slots[node], []).append((0.0, self.total[node], node))
         for heap in heaps.values():
             heapify(heap)
-        for task in sorted(tasks, key=lambda task: -self.work[task]):
+        for task in tasks:
             slots = min(heaps, key=lambda slots: _after(heaps[slots][0], self.work[task] / slots))
             full: list[tuple[float, float, int]] = []
             if not self._has_room(heaps[slots][0][2], task):
