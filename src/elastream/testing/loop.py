@@ -10,10 +10,12 @@ from elastream.core.application import Observed
 from elastream.core.decision_log import LogEntry, LogWriter, log_writer
 from elastream.core.decisions import Decision, Kind
 from elastream.core.driver import Controller
+from elastream.core.events import Log, RecordSample
 from elastream.core.lanes import Inline, Job
 from elastream.core.learning import Learning
 from elastream.core.policy import Policy
 from elastream.core.ports import DelayProbe, Learner, Runtime
+from elastream.core.scenes import RecordScene
 from elastream.model.words import pluralize
 from elastream.testing.cluster import SimulatedCluster
 
@@ -60,11 +62,15 @@ class SimulatedLoop(Controller):
         runtime: Runtime,
         policy: Policy,
         also: LogWriter,
+        *,
+        in_full: bool,
         **more: Any,
     ) -> None:
         self.decisions: list[Decision] = []
         """All decisions so far, holds included."""
         self._cluster = cluster
+        self._in_full = in_full
+        """Whether its log has samples and scenes too; they cost as much as all else."""
 
         def written(entry: LogEntry) -> None:
             if isinstance(entry, Decision):
@@ -81,6 +87,10 @@ class SimulatedLoop(Controller):
             ticks=False,
             **more,
         )
+
+    def _write(self, instruction: Log | RecordSample | RecordScene) -> None:
+        if isinstance(instruction, Log) or self._in_full or len(self._logs) > 1:
+            super()._write(instruction)
 
     @property
     def observed(self) -> Observed:
@@ -138,7 +148,11 @@ def simulated(
         probe = cluster
     copies = None if settings.copy_s is None else cluster
     runtime = Runtime(cluster, cluster, cluster, probe, learner, copies)
-    return SimulatedLoop(cluster, runtime, policy, log_writer(log), learning=learning, past=past)
+    in_full = log is not None and not callable(log)
+    writer = log_writer(log)
+    return SimulatedLoop(
+        cluster, runtime, policy, writer, in_full=in_full, learning=learning, past=past
+    )
 
 
 def _line(decision: Decision) -> str:

@@ -48,7 +48,13 @@ from elastream.core.step import start_loop, step
 from elastream.goals.utilisation import Utilisation
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError
-from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
+from elastream.testing import (
+    ClusterSettings,
+    SimulatedCluster,
+    SimulatedTask,
+    Workload,
+    rate_steps,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +82,14 @@ SIZES: Final = (
     ControlSize(1000, 20_000, 50),
     ControlSize(1000, 20_000, 50, 3),
 )
-_SECONDS: Final = 300.0
+_SECONDS: Final = 400.0
 """Of the simulated application."""
+_LOAD: Final = {0.0: 1.0, 100.0: 1.25, 250.0: 0.75}
+"""The load from each second on, as a part of that at first."""
 _TRIGGER_MS: Final = 5000.0
 """For each operator of a query: its stages wait for those of others, one after another."""
-_BUSY: Final = 0.62
-"""Utilisation at first, within the band of the policy."""
+_TARGET: Final = 0.6
+"""Utilisation at first, and what the goal keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,23 +171,27 @@ class _Run:
         most = round(size.executors * 1.5)
         self._policy = Policy(
             max_executors=most,
-            goal=Utilisation(target=0.6, hysteresis=0.1),
+            goal=Utilisation(target=_TARGET, hysteresis=0.1),
             patience=2,
             cooldown_s=10.0,
             timeouts=Timeouts(smoothing_s=5.0),
             movement=Movement(moves_per_batch=16),
         )
         settings = ClusterSettings(executors=size.executors, slots=most)
-        self._cluster = SimulatedCluster(list(_workloads(size)), settings)
+        self._cluster = SimulatedCluster([], settings)
+        self._workloads = list(_workloads(size))
         self._state, instructions = start_loop(self._policy, self._cluster.executors(), now_ms=0)
         self._follow(instructions)
         self._cluster.subscribe(self._feed)
 
     def row(self) -> ControlRow:
         """Let the application run, and return what was seen."""
-        for _ in range(round(_SECONDS)):
-            self._batches += len(self._cluster.advance(1.0))
-            self._feed(Tick(round(self._cluster.now_ms)))
+        apart_s = _TRIGGER_MS * self._size.operators / 1000 / self._size.queries
+        for number, workload in enumerate(self._workloads):
+            self._begin(workload, number)
+            self._pass(apart_s)
+        while self._cluster.now_ms < 1000 * _SECONDS:
+            self._pass(1.0)
         ordered = sorted(self._step_ms)
         size = self._size
         return ControlRow(
@@ -198,6 +210,21 @@ class _Run:
             changes=self._changes,
             tasks_moved=self._moved,
         )
+
+    def _begin(self, workload: Workload, number: int) -> None:
+        """Start a query; its tasks are dealt to all executors, on from where the last ones were."""
+        self._cluster.begin_query(workload)
+        names = [executor.id for executor in self._cluster.executors()]
+        first = number * len(workload.tasks)
+        places = {
+            task: names[(first + place) % len(names)]
+            for place, task in enumerate(workload.task_ids)
+        }
+        self._cluster.place(workload.name, places, ticket=Ticket())
+
+    def _pass(self, seconds: float) -> None:
+        self._batches += len(self._cluster.advance(seconds))
+        self._feed(Tick(round(self._cluster.now_ms)))
 
     def _feed(self, event: Event) -> None:
         began = time.process_time()
@@ -259,16 +286,12 @@ def _workloads(size: ControlSize) -> Iterator[Workload]:
     """Yield queries whose tasks are skewed in load and, by itself, in state."""
     dice = Random(7)
     each, more = divmod(size.tasks, size.queries)
-    cores = _BUSY * size.executors / size.queries
+    cores = _TARGET * size.executors / size.queries
     for number in range(size.queries):
         tasks = each + (number < more)
         weights = [dice.lognormvariate(0.0, 0.6) for _ in range(tasks)]
         totals = [sum(weights[operator :: size.operators]) for operator in range(size.operators)]
         rate = 1000.0
-
-        def rows_per_s(second: float, rate: float = rate) -> float:
-            return rate * (1.25 if 100 <= second < 200 else 1.0 if second < 100 else 0.75)
-
         yield Workload(
             tuple(
                 SimulatedTask(
@@ -280,7 +303,7 @@ def _workloads(size: ControlSize) -> Iterator[Workload]:
                 )
                 for j, weight in enumerate(weights)
             ),
-            rows_per_s,
+            rate_steps({second: part * rate for second, part in _LOAD.items()}),
             name=f"query {number:03}",
             trigger_ms=_TRIGGER_MS * size.operators,
             overhead_ms=50.0 + dice.random() * 100,

@@ -122,7 +122,7 @@ def _query(
         tuple(tasks),
         rate_steps(rates),
         name=name,
-        trigger_ms=dice.choice((1000.0, 2000.0, 5000.0)),
+        trigger_ms=dice.choice((2000.0, 3000.0, 5000.0)),
         overhead_ms=dice.uniform(50.0, 200.0),
     )
 

@@ -10,7 +10,7 @@ from elastream import Combined, Goal, Movement, Policy, Utilisation
 from elastream.core.decisions import Decision
 from elastream.replication import Replication
 from elastream.resilience import Resilient
-from elastream.testing import SimulatedCluster, simulated
+from elastream.testing import SimulatedCluster, SimulatedLoop, simulated
 from elastream_lab.benchmarks.sweep.applications import (
     CHANGE_S,
     MOST_EXECUTORS,
@@ -36,7 +36,7 @@ _TRIGGERS: Final = 4.0
 _AFTER_S: Final = 240.0
 _STEADY_S: Final = 600.0
 _PATIENCE_S: Final = 300.0
-"""How much longer a change may take."""
+"""How much longer it may take until no change is under way or wanted."""
 _CLOSE: Final = 1.01
 """Rows are whole and loads are measured: this near to a mark is at it."""
 _MOST_CHANGES: Final = 4
@@ -220,9 +220,14 @@ def _kept_steady(application: Application, goal: Goal, seed: int) -> Steady:
     )
 
 
-def _rest(cluster: SimulatedCluster, loop: Any) -> bool:
-    """Wait for a change under way; return whether it has ended."""
+def _rest(cluster: SimulatedCluster, loop: SimulatedLoop) -> bool:
+    """Wait until nothing is under way or wanted; return whether the last change has ended."""
     end_ms = cluster.now_ms + 1000 * _PATIENCE_S
-    while not loop.wait(0) and cluster.now_ms < end_ms:
+    while not _is_content(loop) and cluster.now_ms < end_ms:
         cluster.advance(5.0)
-    return bool(loop.wait(0))
+    return loop.wait(0)
+
+
+def _is_content(loop: SimulatedLoop) -> bool:
+    last = next((each for each in reversed(loop.decisions) if each.query is not None), None)
+    return loop.wait(0) and last is not None and "wanted" not in last.figures
