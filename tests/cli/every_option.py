@@ -123,6 +123,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     "": (Call("--version", "--version", "elastream 0.", code=0),),
     "demo": (
         _asked("--long", "", "long=True", "elastream.demo.run.run"),
+        Call("--realtime", "--realtime --long", "--realtime: has a load of its own"),
         _wrong("--planner", "best"),
         *_FILES,
         Call("--log", "--log text", "text: exists and is not a decision log"),

@@ -23,11 +23,19 @@ _BUSIEST: Final = 1200
 """Posts per second."""
 _QUIET: Final = 0.1
 """Share of that in the quietest moment."""
+_BUSIEST_REALTIME: Final = 100
+"""Posts per second in Real-time Mode, where each is a line of its own that is due at its moment."""
 
 
 def busy_spell() -> tuple[int, ...]:
     """Return the posts of each file of half a minute with one busy spell."""
     return _sizes(np.array([_QUIET] * 2 + [1.0] * 7 + [_QUIET] * 5))
+
+
+def realtime_spell() -> tuple[int, ...]:
+    """Return those of a minute with one busy spell, for a stream in Real-time Mode."""
+    shares = np.array([_QUIET] * 4 + [1.0] * 18 + [_QUIET] * 6)
+    return _sizes(shares, _BUSIEST_REALTIME)
 
 
 def whole_day() -> tuple[int, ...]:
@@ -40,8 +48,8 @@ def whole_day() -> tuple[int, ...]:
     return _sizes(shares)
 
 
-def _sizes(shares: NDArray[np.float64]) -> tuple[int, ...]:
-    return tuple(int(size) for size in shares * _BUSIEST * EVERY_S)
+def _sizes(shares: NDArray[np.float64], busiest: int = _BUSIEST) -> tuple[int, ...]:
+    return tuple(int(size) for size in shares * busiest * EVERY_S)
 
 
 def file_of_posts(posts: int, seed: int) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from elastream.core.decisions import Decision
-from elastream.core.policy import Movement, Policy, Timeouts, planner_named
+from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.core.scenes import take_scene
+from elastream.demo.demo_run import DemoRun, DemoSample
 from elastream.demo.posts import EVERY_S, WORDS_A_POST, busy_spell, file_of_posts, whole_day
 from elastream.goals.utilisation import Utilisation
 from elastream.model.errors import SparkError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.attachment import Attachment
-    from elastream.core.scenes import Scene
 
 
 _BUSY: Final = 0.5
@@ -59,67 +58,49 @@ class CountedFile:
         return self.finished_ms - self.due_ms
 
 
-@dataclass(frozen=True, slots=True)
-class DemoSample:
-    """The executors at one moment."""
-
-    at_s: float
-    """Seconds after the first file came."""
-    executors: int
-    """Those at work."""
-    alive: int
-    """With the spare."""
-
-
 @dataclass
-class Demo:
-    """One run of the demo: what it is, and what has been seen of it so far."""
+class Demo(DemoRun):
+    """One run of the demo in micro-batches."""
+
+    before: ClassVar[str] = "of the ten batches before the change"
+    rows_name: ClassVar[str] = "posts"
 
     long: bool = False
-    planner: str = "free-step"
-    doing: str = "starting"
-    """What goes on, in a few words."""
-    start_ms: float | None = None
-    """When the first file came; ``None`` before."""
-    decisions: list[Decision] = field(default_factory=list)
     counted: list[CountedFile] = field(default_factory=list)
-    samples: list[DemoSample] = field(default_factory=list)
-    scene: Scene | None = None
-    """``None`` before the loop is attached."""
-    page: str | None = None
-    """The URL of the page."""
-    wrong_words: int | None = None
-    """How many words have a wrong count; ``None`` before the check."""
 
     def __post_init__(self) -> None:
-        planner_named(self.planner)
+        super().__post_init__()
         self.sizes = whole_day() if self.long else busy_spell()
-        """The posts of each file."""
         self.least_executors, self.most_executors = (2, 4) if self.long else (1, 2)
         words_per_s = max(self.sizes) / EVERY_S * WORDS_A_POST
         self.service_us = round(_BUSY * self.most_executors / words_per_s * 1e6, 1)
-        self.length_s = len(self.sizes) * EVERY_S
-
-    def rate(self, at_s: float) -> float:
-        """Return how many posts come per second at a moment of the load."""
-        return self.sizes[min(int(at_s / EVERY_S), len(self.sizes) - 1)] / EVERY_S
 
     @property
-    def exact(self) -> bool:
-        """Whether every word's count is that of the batch count."""
-        return self.wrong_words == 0
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the first file came, not beyond the load's end."""
-        if self.start_ms is None:
-            return 0.0
-        return min(time.time() - self.start_ms / 1000, self.length_s)
-
-    @property
-    def posts_counted(self) -> int:
+    def rows(self) -> int:
         """The posts in committed batches, without those that made the query warm."""
         return sum(file.posts for file in self.counted)
+
+    @property
+    def work(self) -> str:
+        """What a word costs."""
+        return f"every word sleeps {self.service_us:g} µs in the stateful stage, in place of work"
+
+    @property
+    def last_wait_ms(self) -> float | None:
+        """How long the posts waited that were counted last."""
+        return self.counted[-1].response_ms if self.counted else None
+
+    def waits_ms(self) -> Sequence[float]:
+        """Return how long each post waited until its batch was committed."""
+        return _waits_ms(self.counted)
+
+    def waits_before(self, at_ms: float) -> Sequence[float]:
+        """Return the waits of the posts of the last ten batches before."""
+        return _waits_ms([file for file in self.counted if file.finished_ms <= at_ms][-10:])
+
+    def waits_between(self, begin_ms: float, end_ms: float) -> Sequence[float]:
+        """Return the waits of posts that were due in a span."""
+        return _waits_ms([file for file in self.counted if begin_ms <= file.due_ms < end_ms])
 
     def policy(self) -> Policy:
         """Return a policy for a load of minutes: quick to decide, gentle in moving."""
@@ -135,6 +116,10 @@ class Demo:
             tau=0.1,
             movement=Movement(moves_per_batch=3, settle_batches=1),
         )
+
+
+def _waits_ms(files: Sequence[CountedFile]) -> Sequence[float]:
+    return [file.response_ms for file in files for _ in range(file.posts)]
 
 
 def run(

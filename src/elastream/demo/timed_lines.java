@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.io.RandomAccessFile;
 import java.io.Serializable;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -381,14 +383,17 @@ final class LineFile {
 }
 
 // A sink that writes each row at once, as a line of a file: the time in ms, the batch, the partition
-// and the values, with tabs between. A time among the values is in ms.
+// and the values, with tabs between. A time among the values is in ms. Before that, each row takes
+// some CPU time of the task's thread.
 public final class TimedRows extends ForeachWriter implements Serializable {
   private final String folder;
+  private final long workNs;
   private transient OutputStream file;
   private transient String place;
 
-  public TimedRows(String folder) {
+  public TimedRows(String folder, Number workNs) {
     this.folder = folder;
+    this.workNs = workNs.longValue();
   }
 
   public boolean open(long partition, long batch) {
@@ -403,6 +408,11 @@ public final class TimedRows extends ForeachWriter implements Serializable {
   }
 
   public void process(Object value) {
+    if (this.workNs > 0) {
+      ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+      long end = threads.getCurrentThreadCpuTime() + this.workNs;
+      while (threads.getCurrentThreadCpuTime() < end) {}
+    }
     Row row = (Row) value;
     StringBuilder line = new StringBuilder();
     line.append(System.currentTimeMillis()).append('\t').append(this.place);

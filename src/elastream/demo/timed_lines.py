@@ -70,14 +70,19 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
         thread.setContextClassLoader(before)
 
 
-def write(frame: DataFrame, folder: Path) -> DataStreamWriter:
-    """Return a writer that writes each row when it comes, to be read by :class:`TimedRows`."""
+def write(frame: DataFrame, folder: Path, *, work_us: float = 0.0) -> DataStreamWriter:
+    """Return a writer that writes each row when it comes, to be read by :class:`TimedRows`.
+
+    Before that, each row takes ``work_us`` of CPU time in the task that has it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     gateway: Any = frame.sparkSession.sparkContext._gateway
     loader = java_classes(frame.sparkSession, "elastream.demo", _TEXT)
     sink = loader.loadClass("elastream.TimedRows").getConstructors()[0]
     writer = frame.writeStream
-    arguments = java_array(gateway, gateway.jvm.java.lang.Object, [str(folder)])
+    arguments = java_array(
+        gateway, gateway.jvm.java.lang.Object, [str(folder), round(1000 * work_us)]
+    )
     writer._jwrite.foreach(sink.newInstance(arguments))
     return writer
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elastream.cli.exits import BROKEN
 from elastream.cli.options import LOG, PAGE, PLANNER
 
+if TYPE_CHECKING:
+    from elastream.demo.demo_run import DemoRun
+
 _LONG = typer.Option("--long", help="A whole day with bursts, on up to 4 executors: 4 minutes.")
+_REALTIME = typer.Option(
+    "--realtime", help="The same in Real-time Mode (Spark 4.3): answers in milliseconds."
+)
 _JSON = typer.Option("--json", help="Write the summary as JSON.")
 _PICTURE = typer.Option("--picture", help="Where to draw the run: .png, .svg or .pdf.")
 
 
 def demo(
     long: Annotated[bool, _LONG] = False,
+    realtime: Annotated[bool, _REALTIME] = False,
     planner: Annotated[str, PLANNER] = "free-step",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path, _PICTURE] = Path("elastream-demo.png"),
@@ -31,6 +40,7 @@ def demo(
 
       elastream demo
       elastream demo --page
+      elastream demo --realtime
       elastream demo --long --picture day.png --json summary.json
     """
     from elastream.cli.demo.picture import draw_picture
@@ -45,10 +55,18 @@ def demo(
     )
     from elastream.cli.screen import Screen
     from elastream.core.decision_log import DecisionLog
+    from elastream.demo import realtime as in_real_time
     from elastream.demo.run import Demo, run
     from elastream.page.server import checked_address
 
-    state = Demo(long, planner)
+    state: DemoRun
+    if realtime:
+        in_real_time.check(long=long)
+        state = quick = in_real_time.RealtimeDemo(planner=planner)
+        start: Callable[..., None] = partial(in_real_time.run, quick)
+    else:
+        state = usual = Demo(planner=planner, long=long)
+        start = partial(run, usual)
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     if log is not None:
@@ -63,7 +81,7 @@ def demo(
         java_kept_quiet(),
         display(console) as show,
     ):
-        run(state, show, log=log, page=page)
+        start(show, log=log, page=page)
     draw_picture(state, picture)
     seconds = time.monotonic() - began
     console.print(printed_summary(state, seconds))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +12,16 @@ from rich.text import Text
 
 from elastream.cli.drawing import amount
 from elastream.core.decisions import Decision
-from elastream.demo.run import CountedFile, Demo
+from elastream.demo.demo_run import DemoRun
+from elastream.demo.realtime import RealtimeDemo
 from elastream.model.checks import Number
 
+AROUND_BOUNDARY_MS = 1000.0
+_LEAST_IN_SECONDS_MS = 1000
 _CHANGES = frozenset({"scale-out", "scale-in", "rebalance", "move"})
-_BATCHES_BEFORE = 10
 
 Response = dict[str, int] | None
-"""Median, 99th percentile and worst response time of posts, in ms; ``None`` without posts."""
+"""Median, 99th percentile and worst response time of rows, in ms; ``None`` without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,11 @@ class Change:
         """How long that was."""
         return float(self.ended.figures["seconds"])
 
-    def responses(self, files: Sequence[CountedFile]) -> tuple[Response, Response]:
-        """Return the response times of the ten batches before it, and of posts due during it."""
+    def responses(self, demo: DemoRun) -> tuple[Response, Response]:
+        """Return the response times shortly before it, and of rows due during it."""
         begin_ms, end_ms = self.span_ms
-        before = [file for file in files if file.finished_ms <= begin_ms][-_BATCHES_BEFORE:]
-        during = [file for file in files if begin_ms <= file.due_ms < end_ms]
-        return _response(before), _response(during)
+        before, during = demo.waits_before(begin_ms), demo.waits_between(begin_ms, end_ms)
+        return response_of(before), response_of(during)
 
 
 def changes_of(decisions: Sequence[Decision]) -> tuple[Change, ...]:
@@ -66,19 +67,24 @@ def changes_of(decisions: Sequence[Decision]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def _response(files: Sequence[CountedFile]) -> Response:
-    if not files:
+def response_of(waits_ms: Sequence[float]) -> Response:
+    """Return what waits come to."""
+    if not waits_ms:
         return None
-    waits_ms = np.repeat([file.response_ms for file in files], [file.posts for file in files])
     median, p99, worst = np.percentile(waits_ms, [50, 99, 100])
     return {"median": round(median), "p99": round(p99), "worst": round(worst)}
 
 
-def summary(demo: Demo, seconds: float, error: str | None = None) -> dict[str, object]:
+def duration(ms: float) -> str:
+    """Return a time for people."""
+    return f"{ms:.0f} ms" if ms < _LEAST_IN_SECONDS_MS else f"{ms / 1000:.1f} s"
+
+
+def summary(demo: DemoRun, seconds: float, error: str | None = None) -> dict[str, object]:
     """Return the summary of a run, also of one that failed with ``error``."""
     executors = [sample.executors for sample in demo.samples]
     result: dict[str, object] = {
-        "rows": demo.posts_counted,
+        "rows": demo.rows,
         "exact": demo.exact,
         "seconds": round(seconds, 1),
         "executors": {
@@ -86,15 +92,22 @@ def summary(demo: Demo, seconds: float, error: str | None = None) -> dict[str, o
             "max": max(executors, default=None),
             "final": executors[-1] if executors else None,
         },
-        "response_ms": _response(demo.counted),
+        "response_ms": response_of(demo.waits_ms()),
         "migrations": [_migration(demo, change) for change in changes_of(demo.decisions)],
     }
+    if isinstance(demo, RealtimeDemo):
+        apart = demo.waits_apart(AROUND_BOUNDARY_MS)
+        result["between_boundaries_ms"] = response_of(apart)
+        result["boundaries"] = [
+            {"batch": each.batch, "at_s": round(demo.since_s(each.at_ms), 1), "gap_ms": each.gap_ms}
+            for each in demo.boundaries()
+        ]
     return result if error is None else {**result, "error": error}
 
 
-def _migration(demo: Demo, change: Change) -> dict[str, object]:
+def _migration(demo: DemoRun, change: Change) -> dict[str, object]:
     figures = change.ended.figures
-    before, during = change.responses(demo.counted)
+    before, during = change.responses(demo)
     return {
         "reason": (change.begun if change.completed else change.ended).reason,
         "from": figures["executors_before"],
@@ -115,29 +128,41 @@ def _rounded(value: Number | None) -> int | None:
     return None if value is None else round(value)
 
 
-def printed_summary(demo: Demo, seconds: float) -> RenderableType:
+def printed_summary(demo: DemoRun, seconds: float) -> RenderableType:
     """Return the summary for people."""
     wrong = f"{demo.wrong_words} words have a wrong count"
     verdict = Text("exact", "bold green") if demo.exact else Text(wrong, "bold red")
-    response = _response(demo.counted) or {}
-    times = ", ".join(f"{name} {ms / 1000:.2f} s" for name, ms in response.items())
-    slept = f"every word slept {demo.service_us:g} µs in the stateful stage, in place of work"
-    counted = f"{demo.posts_counted:,} posts in {seconds:.0f} s: "
+    counted = f"{demo.rows:,} {demo.rows_name} in {seconds:.0f} s: "
     return Group(
         Text.assemble(counted, verdict, " against a batch count of the same posts"),
-        Text(f"response time of a post: {times}"),
-        Text(slept, "dim"),
+        *(Text(line) for line in _responses(demo)),
+        Text(demo.work, "dim"),
         _table(demo),
     )
 
 
-def _table(demo: Demo) -> RenderableType:
+def _responses(demo: DemoRun) -> Iterator[str]:
+    yield f"response time: {_times(response_of(demo.waits_ms()))}"
+    if isinstance(demo, RealtimeDemo):
+        apart = response_of(demo.waits_apart(AROUND_BOUNDARY_MS))
+        yield f"more than a second from a boundary between batches: {_times(apart)}"
+        gaps_ms = [each.gap_ms for each in demo.boundaries()]
+        if gaps_ms:
+            median, worst = np.percentile(gaps_ms, [50, 100])
+            yield f"gap at a boundary: median {duration(median)}, worst {duration(worst)}"
+
+
+def _times(response: Response) -> str:
+    return ", ".join(f"{name} {duration(ms)}" for name, ms in (response or {}).items()) or "-"
+
+
+def _table(demo: DemoRun) -> RenderableType:
     changes = changes_of(demo.decisions)
     if not changes:
         return Text("nothing was scaled")
     caption = (
-        "response: median / 99th percentile, of the ten batches before the change, and of the "
-        "posts due from the decision to the end"
+        f"response: median / 99th percentile, {demo.before}, and of the {demo.rows_name} due from "
+        "the decision to the end"
     )
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("change")
@@ -150,10 +175,10 @@ def _table(demo: Demo) -> RenderableType:
             f"{figures['executors_before']} → {figures['executors_after']}",
             f"{figures['tasks_moved']}, {amount(figures['state_bytes_moved'])}B",
             f"{change.took_s:.0f} s",
-            *map(_cell, change.responses(demo.counted)),
+            *map(_cell, change.responses(demo)),
         )
     return table
 
 
 def _cell(found: Response) -> str:
-    return f"{found['median'] / 1000:.1f} / {found['p99'] / 1000:.1f} s" if found else "-"
+    return f"{duration(found['median'])} / {duration(found['p99'])}" if found else "-"

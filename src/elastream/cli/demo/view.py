@@ -12,11 +12,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from elastream.cli.demo.summary import duration
 from elastream.cli.screen import Screen, literal
 from elastream.core.decisions import Decision
 from elastream.core.goal import Marks
 from elastream.core.scenes import Scene, SceneExecutor
-from elastream.demo.run import Demo
+from elastream.demo.demo_run import DemoRun
 
 _QUIET = frozenset({"hold", "wait"})
 _DECISIONS = 7
@@ -25,7 +26,7 @@ _LINE_EVERY_S = 10.0
 
 
 @contextmanager
-def display(console: Screen) -> Iterator[Callable[[Demo], None]]:
+def display(console: Screen) -> Iterator[Callable[[DemoRun], None]]:
     """Yield the function that shows a demo: a live picture on a terminal, lines elsewhere."""
     if not console.is_terminal:
         yield _Lines(console)
@@ -44,7 +45,7 @@ class _Lines:
         self._page: str | None = None
         self._last_s = 0.0
 
-    def __call__(self, demo: Demo) -> None:
+    def __call__(self, demo: DemoRun) -> None:
         if demo.doing != self._doing:
             self._doing = demo.doing
             self._print(demo.doing)
@@ -63,7 +64,7 @@ class _Lines:
         self._console.print(line, highlight=False, soft_wrap=True)
 
 
-def live_view(demo: Demo) -> RenderableType:
+def live_view(demo: DemoRun) -> RenderableType:
     """Return the picture of this moment."""
     title = literal(f"elastream demo: {demo.doing}")
     if demo.start_ms is None:
@@ -75,21 +76,21 @@ def live_view(demo: Demo) -> RenderableType:
     parts += [Text(), *(_decision(decision) for decision in recent)]
     if demo.decisions and demo.decisions[-1].kind in _QUIET:
         parts.append(literal(f"{demo.decisions[-1].kind}: {demo.decisions[-1].reason}", "dim"))
-    parts.append(Text(f"each word sleeps {demo.service_us:g} µs, in place of work", "dim italic"))
+    parts.append(Text(demo.work, "dim italic"))
     subtitle = None if demo.page is None else Text(demo.page)
     return Panel(Group(*parts), title=title, subtitle=subtitle)
 
 
-def _status(demo: Demo) -> Text:
+def _status(demo: DemoRun) -> Text:
     executors = demo.samples[-1].executors if demo.samples else 0
     measured = (each.utilisation for each in reversed(demo.decisions))
     busy = _percent(next((share for share in measured if share is not None), None))
-    response = f"{demo.counted[-1].response_ms / 1000:.1f} s" if demo.counted else "-"
+    response = "-" if demo.last_wait_ms is None else duration(demo.last_wait_ms)
     return Text.assemble(
         f"{demo.elapsed_s:5.0f} of {demo.length_s:.0f} s   ",
         (f"{demo.rate(demo.elapsed_s):6.0f} posts/s   ", "bold"),
         (f"{executors} executors ", "bold"),
-        f"{busy} busy   response {response}   {demo.posts_counted:,} posts",
+        f"{busy} busy   response {response}   {demo.rows:,} {demo.rows_name}",
     )
 
 
