@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.spark.internals.java_text import generated_code
+from elastream.spark.internals.keepers import Keepers
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Offer", "Store", "Stores"]
+__all__ = ["Offer", "Ordered", "Store", "Stores", "address"]
 
 RETAINED: Final = 2
 STREAMING: Final = "spark.sql.streaming"
@@ -69,7 +70,7 @@ class Stores:
 
     def copy(self) -> Store:
         """Open a store as elastream does ahead of a task."""
-        return self._opened(_copied_provider(self._internals).newInstance(self._java()))
+        return self._opened(_static(self, _generated(self._internals, "Arriving"), "provider"))
 
     def restarted(self, version: int) -> dict[str, str]:
         """Return the rows of a version as a restart from the checkpoint finds them."""
@@ -173,15 +174,26 @@ class Store:
         """Come to a version as a copy does."""
         self._stores.call(self.provider, "follow", version, self._stores.ids[version])
 
-    def offer(self, *, old: int = 0) -> Offer:
-        """Offer its state to others, as an executor that owns it does."""
-        return Offer(self._stores, self.provider, old)
+    def offer(self, *, committed: int | None = None) -> Offer:
+        """Offer its state to others, as an executor that owns it does.
+
+        ``committed``: the version that the last committed batch left, as the driver says; the one
+        that is loaded, if nothing is given.
+        """
+        loaded = int(self.provider.rocksDB().loadedVersion())
+        return Offer(self._stores, self.provider, loaded if committed is None else committed)
 
     def arrive(self, offer: Offer) -> None:
         """Fetch what is offered and open it, as a copy does."""
         arrival = offer.arrival(Path(self.provider.rocksDB().localRootDir().getPath()))
-        self._stores.call(arrival, "fetch", offer.keeper, KEY)
-        self._stores.call(self.provider, "arrive", arrival)
+        self._stores.call(arrival, "fetch")
+        _static(
+            self._stores,
+            _generated(self._stores._internals, "Arriving"),
+            "open",
+            self.provider,
+            arrival,
+        )
         self._stores.call(arrival, "drop")
 
     def local_files(self) -> set[str]:
@@ -251,24 +263,21 @@ class Store:
 class Offer:
     """What an executor, here the driver, offers of the state of a store."""
 
-    def __init__(self, stores: Stores, provider: Any, old: int) -> None:
+    def __init__(self, stores: Stores, provider: Any, committed: int) -> None:
         self._stores = stores
-        internals, run = stores._internals, RUN
+        self._provider = provider
+        internals = stores._internals
         self.name = f"elastream_{uuid.uuid4()}"
-        names = _generated(internals, "Names")
-        env = _static(stores, names, "sparkEnv")
-        references = stores._java("driver", str(uuid.uuid4()), "localhost", 0, 3_600_000)
-        self.keeper = _made(stores, "Keeper", env, references)
-        committed = stores.jvm.java.util.HashMap()
-        committed.put(run, old - 1)
-        self._set(committed=committed, kept=stores.jvm.java.util.HashSet([KEY]))
-        loaded = _static(stores, names, "loadedProviders")
-        loaded.put(stores.id, provider)
-        try:
-            self._offer = _made(stores, "Offer", KEY, self.name)
-            stores.call(self._offer, "make", self.keeper)
-        finally:
-            loaded.remove(stores.id)
+        self.keeper = keeper(stores)
+        tell(
+            stores,
+            self.keeper,
+            committed={RUN: committed - 1},
+            kept=[KEY],
+            offered={KEY: self.name},
+        )
+        self._offer = _made(stores, "Offer", KEY, self.name)
+        self.make()
         manager = _static(stores, _generated(internals, "Blocks"), "manager")
         self._blocks = manager.diskBlockManager()
         self._address = (manager.blockManagerId().host(), manager.blockManagerId().port())
@@ -280,13 +289,26 @@ class Offer:
 
     def arrival(self, folder: Path) -> Any:
         """Return what fetches it."""
-        address = json.dumps([self.name, *self._address, "driver", self.version, self.id])
-        source = self._stores.jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(address)
-        sources = self._stores.jvm.java.util.HashMap()
-        sources.put(KEY, source)
-        self._set(sources=sources)
+        source = self.source()
+        tell(self._stores, self.keeper, sources={KEY: source})
         into = self._stores.jvm.java.io.File(str(folder / "arriving"))
-        return _made(self._stores, "Arrival", source, into)
+        return _made(self._stores, "Arrival", source, into, self.keeper, KEY)
+
+    def source(self) -> Any:
+        """Return its address, as the driver gives it to a target."""
+        return address(self._stores, [self.name, *self._address, "driver", self.version, self.id])
+
+    def make(self) -> str:
+        """Make it, if that is possible now; return its state then."""
+        loaded = _static(
+            self._stores, _generated(self._stores._internals, "Names"), "loadedProviders"
+        )
+        loaded.put(self._stores.id, self._provider)
+        try:
+            self._stores.call(self._offer, "make", self.keeper)
+        finally:
+            loaded.remove(self._stores.id)
+        return str(self.state)
 
     def blocks(self) -> int:
         """Return how many files the block manager has of it."""
@@ -302,23 +324,98 @@ class Offer:
 
     def unwanted(self) -> None:
         """Let nobody want it any more."""
-        self._set(sources=self._stores.jvm.java.util.HashMap())
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            field = self.keeper.getClass().getDeclaredField(name)
-            field.setAccessible(True)
-            field.set(self.keeper, value)
+        tell(self._stores, self.keeper, sources={}, offered={})
 
 
-def _static(stores: Stores, declaring: Any, name: str) -> Any:
+class Ordered:
+    """A copy that an executor, here the driver, was ordered to make; only a test calls it."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self.keeper = keeper(stores)
+        _, key, value, spec, families, conf, hadoop, many, schemas = stores._opening
+        internals = stores._internals
+        shared = internals.jvm.org.apache.spark.util.SerializableConfiguration(hadoop)
+        context = internals.jvm.org.apache.spark.api.java.JavaSparkContext(internals.context)
+        self._shared = context.broadcast(shared)
+        opening = (self._shared, key, value, spec, families, conf, many, schemas, 0)
+        self._copy = _made(stores, "Copy", 0, stores._java(KEY, stores.id, *opening))
+
+    def __getattr__(self, name: str) -> Any:
+        field = self._copy.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        return field.get(self._copy)
+
+    def hears(
+        self,
+        *,
+        committed: int | None,
+        kept: bool = True,
+        source: Any = None,
+        waits: bool = False,
+    ) -> None:
+        """Take in a message of the driver: what has committed, and where the copy comes from."""
+        tell(
+            self._stores,
+            self.keeper,
+            committed={} if committed is None else {RUN: committed - 1},
+            kept=[KEY] if kept else [],
+            sources={KEY: address(self._stores, None) if waits else source}
+            if waits or source is not None
+            else {},
+            read=0,
+        )
+
+    def follow(self, version: int) -> str:
+        """Do what the keeper does every now and then; return the copy's state then."""
+        self._stores.call(self._copy, "follow", version - 1, self.keeper)
+        return str(self.state)
+
+    def arriving(self) -> list[Any]:
+        """Return the threads that fetch state."""
+        threads = self._stores.jvm.java.lang.Thread.getAllStackTraces().keySet()
+        return [thread for thread in threads if thread.getName() == "elastream copies arrival"]
+
+    def drop(self) -> None:
+        self._stores.call(self._copy, "drop")
+        self._shared.destroy()
+
+
+def address(stores: Stores, value: Any) -> Any:
+    """Return a value as the JSON that a keeper reads."""
+    return stores.jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(value))
+
+
+def keeper(stores: Stores) -> Any:
+    """Return a keeper that does nothing on its own."""
+    env = _static(stores, _generated(stores._internals, "Names"), "sparkEnv")
+    references = stores._java("driver", str(uuid.uuid4()), "localhost", 0, 3_600_000)
+    return _made(stores, "Keeper", env, references)
+
+
+def tell(stores: Stores, keeper: Any, **values: Any) -> None:
+    """Give a keeper what a message of the driver's says."""
+    for name, value in values.items():
+        given = value
+        if isinstance(value, dict):
+            given = stores.jvm.java.util.HashMap()
+            for key, each in value.items():
+                given.put(key, each)
+        elif isinstance(value, list):
+            given = stores.jvm.java.util.HashSet(value)
+        field = keeper.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        field.set(keeper, given)
+
+
+def _static(stores: Stores, declaring: Any, name: str, *arguments: Any) -> Any:
     (method,) = (
         each
         for each in declaring.getDeclaredMethods()
-        if each.getName() == name and each.getParameterCount() == 0
+        if each.getName() == name and each.getParameterCount() == len(arguments)
     )
     method.setAccessible(True)
-    return method.invoke(None, stores._java())
+    return method.invoke(None, stores._java(*arguments))
 
 
 def _made(stores: Stores, name: str, *arguments: Any) -> Any:
@@ -337,16 +434,9 @@ def _generated(internals: SparkInternals, name: str) -> Any:
     application = internals.context.applicationId()
     if application not in _COMPILED:
         codegen = internals.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-        text = generated_code(internals.jvm, *internals.variant.keeper)
+        text = generated_code(internals.jvm, *Keepers(internals).texts())
         _COMPILED[application] = codegen.CodeGenerator.compile(text)._1().getClass()
     delivery = _COMPILED[application]
     return internals.jvm.java.lang.Class.forName(
         f"{delivery.getName()}${name}", True, delivery.getClassLoader()
     )
-
-
-def _copied_provider(internals: SparkInternals) -> Any:
-    """Return the constructor of the provider that a keeper makes."""
-    (constructor,) = _generated(internals, "CopiedProvider").getDeclaredConstructors()
-    constructor.setAccessible(True)
-    return constructor

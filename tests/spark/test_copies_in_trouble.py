@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+LOADED = replace(AHEAD, movement=replace(AHEAD.movement, copy_source="storage"))
+
 
 def test_a_copy_that_the_store_refuses_once_is_opened_anew(spark: SparkSession) -> None:
-    with running(aggregation(spark), mode="update", policy=AHEAD) as run:
+    with running(aggregation(spark), mode="update", policy=LOADED) as run:
         first, second = run.executor_ids()
         run.settle(dict.fromkeys(run.tasks, first))
         with unreadable(run.checkpoint):

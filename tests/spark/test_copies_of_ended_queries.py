@@ -37,4 +37,4 @@ def test_nothing_is_kept_of_a_query_that_ends_while_its_orders_are_made(
         monkeypatch.setattr(queries, "committed_batch", ends_meanwhile)
         with pytest.raises(QueryRefusedError, match=f"query {run.sink} has ended"):
             copies.copy(wanted, soon=False, ticket=Ticket())
-        assert (copies._committed, copies._books) == ({}, {})
+        assert (copies._queries._committed, copies._queries._books) == ({}, {})

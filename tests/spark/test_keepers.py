@@ -13,6 +13,7 @@ from tests.spark.running_query import until
 from tests.spark.stores import Stores
 
 from elastream.spark.internals.java_text import generated_code
+from elastream.spark.internals.keepers import Keepers
 from elastream.spark.internals.spark_internals import SparkInternals
 
 if TYPE_CHECKING:
@@ -36,13 +37,17 @@ class Host:
         word += '"sources": {}, "offers": {}}'
         self._internals.coordinator.reportActiveInstance(self._inbox, word, "driver", nothing)
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts that keepers are made of here."""
+        return Keepers(self._internals).texts()
+
     def deliver(self, *keys: str, classes: int = 0, lease_ms: int = LEASE_MS) -> None:
         """Order copies of stores that never commit, by one of several sets of classes."""
         orders = [self._internals.java_objects([key, self._mail(key)]) for key in keys]
         references = self._internals.java_objects(
             ["driver", self.mailbox, "localhost", LATER, lease_ms, *orders]
         )
-        text = generated_code(self.jvm, *self._internals.variant.keeper)
+        text = generated_code(self.jvm, *self.texts())
         code = self.jvm.org.apache.spark.sql.catalyst.expressions.codegen
         text = code.CodeAndComment(f"{text.body()}\n// {classes}\n", text.comment())
         compiled = code.CodeGenerator.compile(text)._1()
@@ -139,6 +144,16 @@ def test_a_keeper_that_ends_takes_no_orders_and_another_one_does(host: Host) -> 
 def test_a_keeper_that_receives_nothing_for_its_lease_ends(host: Host) -> None:
     host.deliver("a", lease_ms=1)
     until(lambda: not host.keepers(), "the keeper has ended")
+
+
+def test_a_spark_that_lacks_what_sending_needs_has_keepers_without_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Keepers, "why_not_sent", lambda _: "this Spark lacks a.name")
+    assert {"transfer.java", "arrival.java"}.isdisjoint(host.texts())
+    host.deliver("a")
+    (keeper,) = host.keepers()
+    assert host.copies(keeper).keys() == {"a"}
 
 
 def test_the_properties_of_a_jvm_with_a_keeper_can_be_stored(host: Host) -> None:

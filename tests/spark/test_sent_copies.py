@@ -10,7 +10,10 @@ from tests.spark.running_query import RunningQuery, running, until
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 from tests.spark.test_copies import AHEAD, ends, swap, swap_ahead
 
+from elastream.core.ports import Copied, CopySource, Ticket
+from elastream.model.errors import SparkError
 from elastream.spark.internals.variants import installed_variant
+from elastream.spark.steer.copies import SparkStateCopies
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +27,31 @@ SENT = replace(AHEAD, movement=replace(AHEAD.movement, copy_source="executor"))
 LOADED = replace(AHEAD, movement=replace(AHEAD.movement, copy_source="storage"))
 
 
+def copies_of(run: RunningQuery) -> SparkStateCopies:
+    copies = run.attachment._application.copies
+    assert isinstance(copies, SparkStateCopies)
+    return copies
+
+
+def copied(run: RunningQuery, source: CopySource = "executor") -> Copied:
+    """Copy all state to the second executor, and drop the copies."""
+    copies, second = copies_of(run), run.executor_ids()[1]
+    found = copies.copy(dict.fromkeys(run.tasks, second), soon=True, source=source, ticket=Ticket())
+    copies.drop()
+    until(lambda: not held(run), "the copies are dropped")
+    return found
+
+
+def held(run: RunningQuery) -> list[str]:
+    """What executors still have of copies."""
+    copies = copies_of(run)
+    reports = [copies._keepers.read(executor) for executor in run.executor_ids()]
+    return [key for report in reports if report is not None for key in report.copies]
+
+
 def offers(run: RunningQuery) -> list[str]:
     """What executors still offer of their state."""
-    copies = run.attachment._application.copies
-    assert copies is not None
+    copies = copies_of(run)
     reports = [copies._keepers.read(executor) for executor in run.executor_ids()]
     return [key for report in reports if report is not None for key in report.offers]
 
@@ -50,3 +74,29 @@ def test_state_comes_from_its_owner_and_a_restart_finds_all_of_it(spark: SparkSe
         run.query.stop()
         state = aggregation_state(spark, str(run.checkpoint))
         assert state == aggregation_answer(run.committed_rows())
+
+
+def test_what_cannot_be_offered_is_loaded_and_then_sent_once_it_can(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(aggregation(spark), mode="update", policy=AHEAD) as run:
+        run.settle(dict.fromkeys(run.tasks, run.executor_ids()[0]))
+        copies = copies_of(run)
+        with monkeypatch.context() as patch:
+            patch.setattr(copies._slots, "require", has_no_slot_for_offers)
+            found = copied(run)
+        assert found.tasks == frozenset(run.tasks), found.why
+        assert (found.bytes_from_storage > 0, found.bytes_from_executors) == (True, 0)
+        assert found.choice.endswith("no offers: too few slots")
+        with monkeypatch.context() as patch:  # as those of a query in Real-time Mode do
+            patch.setattr(copies._queries, "holds_stores", lambda _: True)
+            assert copied(run).bytes_from_executors == 0
+        found = copied(run)
+        assert found.tasks == frozenset(run.tasks), found.why
+        assert (found.bytes_from_storage, found.bytes_from_executors > 0) == (0, True), found.choice
+        until(lambda: not offers(run), "everything that was offered is taken back")
+
+
+def has_no_slot_for_offers(what: str, *_: object, **__: object) -> None:
+    if what == "no offers":
+        raise SparkError(f"{what}: too few slots")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from tests.spark.stores import STREAMING, Offer, Store, Stores
+from tests.spark.running_query import until
+from tests.spark.stores import STREAMING, Offer, Ordered, Store, Stores, address
 from tests.spark.test_copied_stores import DELTAS, FORMAT, Stream
 
 from elastream.spark.internals.variants import installed_variant
@@ -36,8 +38,8 @@ def two(stores: Stores) -> Iterator[tuple[Store, Store]]:
 
 
 @contextmanager
-def offered(owner: Store, *, old: int = 0) -> Iterator[Offer]:
-    offer = owner.offer(old=old)
+def offered(owner: Store, *, committed: int | None = None) -> Iterator[Offer]:
+    offer = owner.offer(committed=committed)
     try:
         yield offer
     finally:
@@ -127,7 +129,7 @@ def test_an_owner_with_an_older_version_than_the_last_committed_offers_nothing(
         stream = Stream(stores)
         stream.run_batch(owner)
         before = owner.local_files()
-        with offered(owner, old=2) as offer:
+        with offered(owner, committed=2) as offer:
             assert offer.state == "refused"
             assert "version 1 is loaded there, which is old" in offer.why
             assert offer.blocks() == 0
@@ -146,8 +148,163 @@ def test_a_transfer_that_breaks_leaves_nothing(spark: SparkSession, tmp_path: Pa
             arrival = offer.arrival(root)
             offer.unwanted()
             with pytest.raises(Py4JJavaError):
-                stores.call(arrival, "fetch", offer.keeper, "another key")
+                stores.call(arrival, "fetch")
             stores.call(arrival, "drop")
             assert copy.local_files() == before
         copy.follow(stream.version)
         assert copy.rows(stream.version) == stream.state
+
+
+def test_without_checkpoint_ids_a_version_is_not_offered_before_its_batch_has_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path / "state", {})
+    with two(stores) as (owner, copy):
+        stream = Stream(stores)
+        for _ in range(2):
+            stream.run_batch(owner)
+        with offered(owner, committed=1) as offer:
+            assert (offer.state, offer.blocks()) == ("waiting", 0)
+            owner.write(1, {"key 0": "of a second attempt"})  # it may have run elsewhere as well
+            owner.maintain()
+            (tmp_path / "commits").mkdir()
+            (tmp_path / "commits" / "1").write_text("v1")  # the driver's word of it comes later
+            until(lambda: offer.make() == "offered", "it is offered")
+            copy.arrive(offer)
+            assert copy.rows(2) == owner.rows(2) == stores.restarted(2)
+            assert copy.rows(2)["key 0"] == "of a second attempt"
+
+
+def test_with_checkpoint_ids_a_version_is_offered_at_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {FORMAT: "2"})
+    with two(stores) as (owner, _):
+        stream = Stream(stores)
+        for _ in range(2):
+            stream.run_batch(owner)
+        with offered(owner, committed=1) as offer:
+            assert (offer.state, offer.version) == ("offered", 2)
+
+
+def test_an_offer_waits_for_the_task_that_has_the_store_without_holding_up_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    with two(stores) as (owner, _):
+        stream = Stream(stores)
+        stream.run_batch(owner)
+        task = owner.begin(1)
+        with offered(owner, committed=1) as offer:
+            assert (offer.state, offer.heldMs, offer.blocks()) == ("waiting", 0, 0)
+            task.abort()
+            owner.rows(1)
+            offer.make()
+            assert offer.state == "offered"
+
+
+def test_what_the_driver_wants_no_more_is_not_offered(spark: SparkSession, tmp_path: Path) -> None:
+    stores = Stores(spark, tmp_path, {})
+    with two(stores) as (owner, _):
+        stream = Stream(stores)
+        stream.run_batch(owner)
+        task = owner.begin(1)
+        with offered(owner, committed=1) as offer:
+            offer.unwanted()
+            task.abort()
+            owner.rows(1)
+            offer.make()
+            assert (offer.state, offer.blocks()) == ("waiting", 0)
+        owner.rows(1)
+
+
+@contextmanager
+def ordered(stores: Stores) -> Iterator[Ordered]:
+    copy = Ordered(stores)
+    try:
+        yield copy
+    finally:
+        copy.drop()
+
+
+def test_a_copy_waits_until_the_driver_says_where_it_comes_from(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    with two(stores) as (owner, _), ordered(stores) as copy:
+        stream = Stream(stores)
+        stream.run_batch(owner)
+        copy.hears(committed=1, waits=True)
+        assert copy.follow(1) == "waiting"
+        with offered(owner) as offer:
+            copy.hears(committed=1, source=offer.source())
+            until(lambda: copy.follow(1) == "ready", "it has come")
+            assert (copy.version, copy.bytes) == (1, 0)
+            assert copy.sent > 0
+        copy.drop()
+        assert copy.state == "failed"
+    with ordered(stores) as copy:
+        copy.hears(committed=1)
+        assert copy.follow(1) == "ready", "what has no source comes from storage"
+        assert copy.sent == 0
+
+
+@pytest.mark.parametrize("cancelled", ["not kept", "query ended"])
+def test_a_cancelled_copy_is_not_loaded_from_storage(
+    spark: SparkSession, tmp_path: Path, cancelled: str
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    with two(stores) as (owner, _), silent_host() as port, ordered(stores) as copy:
+        stream = Stream(stores)
+        stream.run_batch(owner)
+        source = address(stores, ["elastream_none", "localhost", port, "1", 1, "null"])
+        copy.hears(committed=1, source=source)
+        for _ in range(2):
+            assert copy.follow(1) == "opening", "nothing waits for the host that does not answer"
+        if cancelled == "not kept":
+            copy.hears(committed=1, source=source, kept=False)
+        else:
+            copy.hears(committed=None, source=source)
+        for _ in range(3):
+            copy.follow(1)
+        assert (copy.version, copy.bytes) == (-1, 0)
+        assert "wanted no more" in copy.notSent
+        until(lambda: not copy.arriving(), "the thread that fetched has ended")
+
+
+def test_what_an_owner_does_not_send_comes_from_storage(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    with two(stores) as (owner, _), silent_host() as port, ordered(stores) as copy:
+        stream = Stream(stores)
+        stream.run_batch(owner)
+        source = address(stores, ["elastream_none", "localhost", port, "1", 1, "null"])
+        copy.hears(committed=1, source=source)
+        assert copy.follow(1) == "opening"
+        copy.hears(committed=1)  # the driver gave the owner up
+        until(lambda: copy.follow(1) == "ready", "it is loaded")
+        assert copy.sent == 0
+
+
+@contextmanager
+def silent_host() -> Iterator[int]:
+    """The port of a host that takes connections and never answers."""
+    with socket.create_server(("localhost", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_nothing_is_offered_where_it_would_fill_the_disk(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    with two(stores) as (owner, _):
+        stream = Stream(stores)
+        stream.run_batch(owner)
+        root = Path(owner.provider.rocksDB().localRootDir().getPath())
+        (working,) = root.glob("workingDir*")
+        with (working / "much.tmp").open("wb") as much:
+            much.truncate(1 << 42)  # and takes no room
+        with offered(owner) as offer:
+            assert offer.state == "refused"
+            assert "no room on its disk" in offer.why

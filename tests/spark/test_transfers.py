@@ -9,7 +9,7 @@ import pytest
 
 from elastream.spark.internals.keepers import CopyStatus, OfferStatus
 from elastream.spark.internals.spark_internals import ExecutorEntry
-from elastream.spark.steer.transfers import SourceRates, Transfers
+from elastream.spark.steer.transfers import Scene, Transfers
 
 MB = 1_000_000
 ALIVE = {name: ExecutorEntry(name, f"host {name}", 1, 0, port=7000) for name in "abc"}
@@ -24,10 +24,14 @@ class Run:
         self.copies: dict[str, CopyStatus] = {}
         self.refused: dict[str, str] = {}
         self.now_s = 0.0
+        self.runs = {key for key, _, _ in stores}
+        self.places = {key: owner for key, owner, _ in stores}
 
     def advance(self, alive: str = "abc") -> frozenset[str]:
         entries = {name: ALIVE[name] for name in alive}
-        return self.transfers.advance(self.now_s, entries, self._offered, self.copies)
+        return self.transfers.advance(
+            Scene(self.now_s, entries, self.runs, self._offered, self.places.get, self.copies)
+        )
 
     def _offered(self, executor: str) -> Mapping[str, OfferStatus]:
         return {
@@ -39,7 +43,10 @@ class Run:
         }
 
     def sending(self) -> set[str]:
-        return {each.key for each in self.transfers.all if each.state == "sending"}
+        return self.of("sending")
+
+    def of(self, state: str) -> set[str]:
+        return {each.key for each in self.transfers.all if each.state == state}
 
 
 def test_an_executor_sends_one_store_at_a_time_and_receives_one_in_the_given_order() -> None:
@@ -60,6 +67,7 @@ def test_an_executor_sends_one_store_at_a_time_and_receives_one_in_the_given_ord
 
 def test_a_source_is_the_address_of_its_offer_and_its_version() -> None:
     run = Run(("1", "a", "b"))
+    assert run.transfers.sources("b") == {"1": None}
     assert run.advance() == {"a"}
     name = run.transfers.offers("a")["1"]
     assert run.advance() == {"a", "b"}
@@ -69,38 +77,55 @@ def test_a_source_is_the_address_of_its_offer_and_its_version() -> None:
     assert (run.transfers.owners, run.transfers.offers("a")) == (frozenset(), {})
 
 
-@pytest.mark.parametrize("trouble", ["refused", "silence", "lost", "broken"])
+@pytest.mark.parametrize("trouble", ["refused", "silence", "lost", "broken", "elsewhere"])
 def test_what_cannot_be_sent_is_loaded_from_storage(trouble: str) -> None:
     run = Run(("1", "a", "b"), ("2", "a", "b"))
     if trouble in ("refused", "silence"):
         run.refused = {"1": "it is closed" if trouble == "refused" else "silence"}
     run.advance()
     run.now_s = 60.0
+    if trouble == "elsewhere":
+        run.places["1"] = "c"
     run.advance("bc" if trouble == "lost" else "abc")
     if trouble == "broken":
         run.copies["1"] = replace(READY, state="opening", version=-1, not_sent="it came short")
         run.advance()
     whys = {
         "refused": "it is closed",
-        "silence": "executor a offered nothing",
+        "silence": "executor a offered nothing for 15 s",
+        "elsewhere": "executor a has it no more",
         "lost": "executor a was lost",
         "broken": "it came short",
     }
     assert run.transfers.refused["1"] == whys[trouble]
-    assert trouble == "broken" or run.transfers.sources("b")["1"] == ()
+    assert "1" not in run.transfers.sources("b")
+    given_up = trouble in ("silence", "broken", "lost")
+    assert ("2" in run.transfers.refused) == given_up, "it could take as long again"
+    assert run.transfers.lost_s == (60.0 if trouble in ("silence", "broken") else 0.0)
 
 
-def test_the_faster_source_is_taken_and_the_other_measured_by_the_last_of_several() -> None:
-    rates, stores = SourceRates(), ["1", "2", "3"]
-    assert rates.from_executors(stores, "faster", 0.0) == stores
-    rates.take_in(replace(READY, sent=100 * MB, took_ms=1000), 0.0)
-    assert rates.from_executors(stores, "faster", 1.0) == stores[:-1]
-    assert rates.from_executors(["1"], "faster", 1.0) == ["1"]
-    rates.take_in(replace(READY, sent=0, bytes=20 * MB, took_ms=1000), 1.0)
-    assert rates.from_executors(stores, "faster", 2.0) == stores
-    assert rates.described() == "executors gave 100 MB/s, storage gave 20 MB/s"
-    rates.take_in(replace(READY, sent=0, bytes=900 * MB, took_ms=1000), 2.0)
-    assert rates.from_executors(stores, "faster", 3.0) == []
-    assert rates.from_executors(stores, "faster", 4000.0) == ["3"]
-    assert rates.from_executors(stores, "executor", 3.0) == stores
-    assert rates.from_executors(stores, "storage", 3.0) == []
+def test_what_an_executor_sends_goes_on_when_its_next_offer_does_not_come() -> None:
+    run = Run(("1", "a", "b"), ("2", "a", "c"), ("3", "a", "c"))
+    run.refused = {"2": "silence"}
+    run.advance()
+    run.advance()
+    assert (run.sending(), run.of("offering")) == ({"1"}, {"2"})
+    run.now_s = 60.0
+    run.advance()
+    assert run.sending() == {"1"}
+    assert run.transfers.refused.keys() == {"2", "3"}
+
+
+@pytest.mark.parametrize("ended", ["target lost", "query ended"])
+def test_what_has_no_target_or_no_query_any_more_makes_way_for_the_next(ended: str) -> None:
+    run = Run(("1", "a", "b"), ("2", "a", "c"))
+    run.advance()
+    run.advance()
+    assert run.sending() == {"1"}
+    if ended == "query ended":
+        run.runs.remove("1")
+    run.advance("ac" if ended == "target lost" else "abc")
+    assert run.sending() == {"2"}
+    assert run.transfers.refused == {}
+    assert "1" not in run.transfers.offers("a")
+    assert "1" not in run.transfers.sources("b")

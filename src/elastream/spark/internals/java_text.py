@@ -19,10 +19,14 @@ _lock: Final = threading.Lock()
 def generated_code(jvm: Any, *names: str) -> Any:
     """Return texts, as one, as generated code of the JVM's, to be compiled wherever needed.
 
-    Only the first may have imports.
+    The imports of all come first, as Java has it.
     """
     folder = files("elastream.spark.internals")
-    text = "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
+    lines = [
+        line for name in names for line in folder.joinpath(name).read_text("utf-8").split("\n")
+    ]
+    imports = dict.fromkeys(line for line in lines if line.startswith("import "))
+    text = "\n".join([*imports, *(line for line in lines if line not in imports)])
     comments = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
     codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
     return codegen.CodeAndComment(text, comments)

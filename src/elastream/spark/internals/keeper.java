@@ -20,24 +20,20 @@
 //
 // This text is compiled in the executor, by the compiler that Spark has for its own generated code.
 // That one knows Java without lambdas and checks no generic types; hence the casts. And of a try with
-// both catch and finally it runs the latter twice: none here has both. With this text go transfer.java,
-// by which a copy comes from the executor that owns the state, and what differs from one Spark to the
-// next: CopiedProvider and CopiedStore (store_*.java), and how Spark closes a provider (closing_*.java).
-// variants.py says which are whose.
+// both catch and finally it runs the latter twice: none here has both. With this text go those by which
+// a copy comes from the executor that owns the state (transfer.java, arrival.java; without_transfer.java
+// where Spark lacks what they need), and what differs from one Spark to the next: CopiedProvider and
+// CopiedStore (store_*.java), and how Spark closes a provider (closing_*.java). variants.py says which are
+// whose.
 
 import java.io.File;
 import java.io.InputStream;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
-import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -49,8 +45,6 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Predicate;
 
@@ -62,29 +56,13 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.broadcast.Broadcast;
-import org.apache.spark.network.buffer.ManagedBuffer;
-import org.apache.spark.network.sasl.SecretKeyHolder;
-import org.apache.spark.network.shuffle.BlockFetchingListener;
-import org.apache.spark.network.shuffle.DownloadFile;
-import org.apache.spark.network.shuffle.DownloadFileManager;
-import org.apache.spark.network.shuffle.ExternalBlockStoreClient;
-import org.apache.spark.network.shuffle.SimpleDownloadFile;
-import org.apache.spark.network.util.TransportConf;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.BufferedRowIterator;
-import org.apache.spark.sql.execution.streaming.state.ColumnFamilyInfo;
 import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.LineageItem;
 import org.apache.spark.sql.execution.streaming.state.RocksDB;
-import org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata;
-import org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata$;
 import org.apache.spark.sql.execution.streaming.state.RocksDBConf;
-import org.apache.spark.sql.execution.streaming.state.RocksDBFileManager;
-import org.apache.spark.sql.execution.streaming.state.RocksDBFileMapping;
-import org.apache.spark.sql.execution.streaming.state.RocksDBImmutableFile;
-import org.apache.spark.sql.execution.streaming.state.RocksDBImmutableFile$;
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider;
-import org.apache.spark.sql.execution.streaming.state.RocksDBVersionSnapshotInfo;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStore$;
 import org.apache.spark.sql.execution.streaming.state.StateStoreChangelogReader;
@@ -93,11 +71,8 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreId;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.storage.StorageLevel;
-import org.apache.spark.storage.TestBlockId;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.SerializableConfiguration;
-import org.apache.spark.util.io.ChunkedByteBuffer;
 
 public Object generate(Object[] references) { return new Delivery(references); }
 
@@ -298,13 +273,19 @@ static final class Keeper extends Thread implements Predicate {
   // By key, the name of the offer of a store that others fetch.
   Map offered() { return offered; }
 
-  // Where a copy comes from: null where that is not known yet, an empty list for storage.
+  boolean hasRead(long number) { return read >= number; }
+
+  // Where a copy comes from: a JSON null where the driver does not know yet, an offer, or nothing for
+  // storage.
   JsonNode source(String key) { return (JsonNode) sources.get(key); }
 
-  // Whether a copy is still wanted, from there.
-  boolean wants(String key, JsonNode source) {
-    return !ended && kept.contains(key) && source.equals(sources.get(key));
+  // Whether a copy is still wanted: neither the driver nor the end of its query has cancelled it.
+  boolean keeps(String key) {
+    return !ended && kept.contains(key) && committed.containsKey(key.substring(0, key.indexOf('/')));
   }
+
+  // Whether it is still wanted from there.
+  boolean wants(String key, JsonNode source) { return keeps(key) && source.equals(sources.get(key)); }
 
   // The version of a store that its last committed batch left; 0 where that is not known.
   long committedVersion(String key) {
@@ -420,8 +401,8 @@ static final class Keeper extends Thread implements Predicate {
 
 // A second provider of one state store. An order for it holds: its key, the store's id, the Hadoop
 // configuration (broadcast), key and value schema, the encoder of keys, whether there are column
-// families, the store's configuration, whether keys have many values, the schemas (an option), which of
-// the checkpoint ids of its partition is its own, and whether the driver will say where it comes from.
+// families, the store's configuration, whether keys have many values, the schemas (an option), and
+// which of the checkpoint ids of its partition is its own. The driver's words say where it comes from.
 static final class Copy {
   volatile long number;  // of the driver's word with which it was ordered last
   final String key;
@@ -430,11 +411,9 @@ static final class Copy {
   private final StateStoreProviderId id;
   private final ReentrantLock lock = new ReentrantLock();
   private static final int MOST_FAILURES = 3;
-  private static final long SOURCE_MS = 60000;  // so long the driver's choice is awaited
   private CopiedProvider provider = null;
-  private boolean chosen = false;  // where it comes from is known: from storage, or it has arrived
+  private boolean chosen = false;  // it comes from storage, or has arrived
   private Arrival arrival = null;
-  private final long orderedNs = System.nanoTime();
   private int failures = 0;
   private long notBeforeNs = System.nanoTime();
   volatile String state = "waiting";
@@ -468,38 +447,44 @@ static final class Copy {
     }
   }
 
-  // Fetch the state from its owner, if it shall come from there. Return whether it can be opened: what
-  // has come may be ahead of the last committed batch.
+  // Whether it can be opened now. What was cancelled meanwhile is not, from wherever it would come; and
+  // what has arrived may be ahead of the last committed batch.
   private boolean comes(long batch, Keeper keeper) {
-    if (!chosen) {
+    if (!chosen) choose(keeper);
+    return chosen && keeper.keeps(key) && (arrival == null || arrival.version <= batch + 1);
+  }
+
+  // Learn from the driver where it comes from; fetch it, if that is its owner.
+  private void choose(Keeper keeper) {
+    if (arrival != null) {
+      fetched();
+    } else if (keeper.hasRead(number)) {
       JsonNode source = keeper.source(key);
-      if (!((Boolean) order[11]).booleanValue()) {
-        chosen = true;
-      } else if (source == null) {
-        if (System.nanoTime() - orderedNs < SOURCE_MS * 1000000) return false;
-        notSent("its owner offered nothing");
-      } else if (source.size() == 0) {
-        chosen = true;
-      } else {
-        fetch(source, keeper);
-      }
+      if (source == null) chosen = true;
+      else if (!source.isNull()) fetch(source, keeper);
     }
-    return arrival == null || arrival.version <= batch + 1;
   }
 
   private void fetch(JsonNode source, Keeper keeper) {
     state = "opening";
-    long beganNs = System.nanoTime();
     try {
       init();
-      arrival = new Arrival(source, new File(Fields.folder(provider.rocksDB()), "arriving"));
-      arrival.fetch(keeper, key);
+      arrival = new Arrival(source, new File(Fields.folder(provider.rocksDB()), "arriving"), keeper, key);
+      arrival.start();
+    } catch (Throwable error) {
+      notSent(Names.told(error));
+    }
+  }
+
+  private void fetched() {
+    try {
+      if (!arrival.ended()) return;
       sent = arrival.bytes;
+      tookMs = arrival.tookMs;
       chosen = true;
     } catch (Throwable error) {
       notSent(Names.told(error));
     }
-    tookMs = (System.nanoTime() - beganNs) / 1000000;
   }
 
   // It is loaded from storage instead.
@@ -508,6 +493,10 @@ static final class Copy {
     chosen = true;
     sent = 0;
     tookMs = 0;
+    dropArrival();
+  }
+
+  private void dropArrival() {
     if (arrival != null) arrival.drop();
     arrival = null;
   }
@@ -540,9 +529,8 @@ static final class Copy {
       if (!checkpointId(arrival.version - 1).equals(arrival.checkpointId())) {
         throw new IllegalStateException("its version was written again");
       }
-      provider.arrive(arrival);
-      arrival.drop();
-      arrival = null;
+      Arriving.open(provider, arrival);
+      dropArrival();
     } catch (Throwable error) {
       close();
       notSent(Names.told(error));
@@ -554,7 +542,7 @@ static final class Copy {
     Object conf = ((Broadcast) order[2]).value();
     Configuration own = new Configuration(((SerializableConfiguration) conf).value());
     own.set("sql.streaming.runId", run);
-    provider = new CopiedProvider();
+    provider = Arriving.provider();
     provider.init(
       id.storeId(), (StructType) order[3], (StructType) order[4], (KeyStateEncoderSpec) order[5],
       ((Boolean) order[6]).booleanValue(), (StateStoreConf) order[7], own,
@@ -620,6 +608,7 @@ static final class Copy {
   void drop() {
     lock.lock();
     try {
+      dropArrival();
       close();
       if (!gone()) state = "failed";
     } finally {
@@ -633,7 +622,7 @@ static final class Copy {
     why = Names.told(error);
     failures = failures + 1;
     chosen = true;  // from storage, from now on
-    arrival = null;  // its folder goes with the store
+    dropArrival();
     sent = 0;
     tookMs = 0;
     close();

@@ -14,19 +14,23 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from elastream.spark.internals.java_text import generated_code
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals, missing_name
+
+_SENDS: Final = ("transfer.java", "arrival.java")
+_LOADS: Final = ("without_transfer.java",)
+"""In the place of those that send state, where Spark lacks what they need."""
 
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
 is as new."""
 
 
-Source = tuple[str, str, int, str, int, str] | tuple[()]
+Source = tuple[str, str, int, str, int, str]
 """An offer, as its target needs it: its name, its executor's host, port and id, its version and
-that one's checkpoint id; empty for storage."""
+that one's checkpoint id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,9 @@ class KeeperCommand:
     """The last committed batch of each run of a query."""
     alert: bool
     """Whether some will be taken over soon."""
-    sources: Mapping[str, Source] = field(default_factory=dict)
-    """Where copies come from whose orders say that they wait for that, by key."""
+    sources: Mapping[str, Source | None] = field(default_factory=dict)
+    """Where copies come from, by key: ``None`` where they wait to be offered. What is not named
+    comes from storage."""
     offers: Mapping[str, str] = field(default_factory=dict)
     """What it shall offer to other executors: the names of the offers, by key of the store."""
 
@@ -117,6 +122,10 @@ class Keepers:
         missing = self._first_missing(methods)
         return None if missing is None else f"this Spark lacks {missing}"
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the names of the texts that make a keeper of this Spark."""
+        return (*self._internals.variant.keeper, *(_LOADS if self.why_not_sent() else _SENDS))
+
     def _first_missing(self, methods: Mapping[str, tuple[str, ...]]) -> str | None:
         missing = (missing_name(self._internals.jvm, *each) for each in methods.items())
         return next((each for each in missing if each is not None), None)
@@ -129,7 +138,7 @@ class Keepers:
         """
         internals = self._internals
         if self._code is None:
-            self._code = generated_code(internals.jvm, *internals.variant.keeper)
+            self._code = generated_code(internals.jvm, *self.texts())
         packed = [internals.java_objects(order) for order in orders]
         lease_ms = round(1000 * self.lease_s)
         references = [executor.id, self._mailbox, executor.host, self.number, lease_ms, *packed]

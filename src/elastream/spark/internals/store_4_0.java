@@ -3,7 +3,7 @@
 // Its provider makes its RocksDB itself, so that here another one is given in its place. Whoever
 // loads a store holds its lock until a task commits or rolls back; a copy does neither, and lets it
 // go by hand.
-static final class CopiedProvider extends RocksDBStateStoreProvider {
+static class CopiedProvider extends RocksDBStateStoreProvider {
   private volatile CopiedStore store = null;
 
   public void init(
@@ -29,12 +29,9 @@ static final class CopiedProvider extends RocksDBStateStoreProvider {
       store.release();
     }
   }
-
-  // The driver orders no copy from another executor: nothing here can be loaded but from storage.
-  void arrive(Arrival arrival) { throw new IllegalStateException("Spark 4.0 loads from storage alone"); }
 }
 
-static final class CopiedStore extends RocksDB {
+static class CopiedStore extends RocksDB {
   private static final Object LOADING =
     org.apache.spark.sql.execution.streaming.state.LoadStore$.MODULE$;  // what the lock is held for
   volatile long followed = -1;

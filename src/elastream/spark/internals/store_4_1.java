@@ -1,5 +1,5 @@
 // A provider whose store can come to a later version by the changes alone: Spark 4.1.
-static final class CopiedProvider extends RocksDBStateStoreProvider {
+static class CopiedProvider extends RocksDBStateStoreProvider {
   private volatile CopiedStore store = null;
 
   public RocksDB createRocksDB(
@@ -15,12 +15,9 @@ static final class CopiedProvider extends RocksDBStateStoreProvider {
     reading.release();
     store.followed = store.loadedVersion();
   }
-
-  // The driver orders no copy from another executor: that was tried on later versions alone.
-  void arrive(Arrival arrival) { throw new IllegalStateException("Spark 4.1 loads from storage alone"); }
 }
 
-static final class CopiedStore extends RocksDB {
+static class CopiedStore extends RocksDB {
   volatile long followed = -1;
   private final Path folder;
   private final Configuration storage;

@@ -1,5 +1,5 @@
-// State from executor to executor: what the owner of a store offers, and how another fetches it. It
-// compiles for every Spark; variants.py says which of them it is used with.
+// State from executor to executor: what the owner of a store offers. arrival.java says how another
+// executor takes it.
 //
 // The owner makes a RocksDB checkpoint of what is loaded, which is hard links, and moves these into
 // the folder of its block manager, as blocks that the driver does not know. The target fetches them as
@@ -7,6 +7,19 @@
 // fetches between two executors, and a shuffle block would wait behind each file of state.
 //
 // An offer is block 0, a line of JSON that says what the state is, and a block for each of its files.
+
+import java.lang.reflect.Constructor;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.StandardOpenOption;
+import org.apache.spark.sql.execution.streaming.state.ColumnFamilyInfo;
+import org.apache.spark.sql.execution.streaming.state.RocksDBFileMapping;
+import org.apache.spark.sql.execution.streaming.state.RocksDBImmutableFile;
+import org.apache.spark.sql.execution.streaming.state.RocksDBVersionSnapshotInfo;
+import org.apache.spark.storage.StorageLevel;
+import org.apache.spark.storage.TestBlockId;
+import org.apache.spark.util.io.ChunkedByteBuffer;
 
 // What this executor offers of its state. One offer is made after the other. The name of an offer is
 // the driver's; one that it names no more is taken back.
@@ -39,17 +52,14 @@ static final class Offers extends Thread {
     Iterator wanted = keeper.offered().entrySet().iterator();
     while (wanted.hasNext() && !keeper.hasEnded()) {
       Map.Entry one = (Map.Entry) wanted.next();
-      if (known((String) one.getValue()) != null) continue;
-      Offer offer = new Offer((String) one.getKey(), (String) one.getValue());
-      synchronized (made) {
-        made.put(offer.name, offer);
-      }
-      offer.make(keeper);
+      Offer offer = known((String) one.getKey(), (String) one.getValue());
+      if (offer.state.equals("waiting")) offer.make(keeper);
     }
   }
 
-  private Offer known(String name) {
+  private Offer known(String key, String name) {
     synchronized (made) {
+      if (!made.containsKey(name)) made.put(name, new Offer(key, name));
       return (Offer) made.get(name);
     }
   }
@@ -89,7 +99,9 @@ static final class Offers extends Thread {
 static final class Offer {
   final String key;
   final String name;
+  private static final long ASK_MS = 100;  // how often storage is asked for a commit, at most
   private int blocks = 0;
+  private long askedNs = System.nanoTime() - ASK_MS * 1000000;
   volatile String state = "waiting";  // then offered or refused
   volatile long version = -1;
   volatile String id = "";
@@ -102,11 +114,11 @@ static final class Offer {
     name = called;
   }
 
+  // Make it, unless that is not possible now: then it is tried again soon.
   void make(Keeper keeper) {
     try {
       Blocks.check();
-      send(keeper);
-      state = "offered";
+      if (send(keeper)) state = "offered";
     } catch (Throwable error) {
       why = Names.told(error);
       drop();
@@ -114,14 +126,29 @@ static final class Offer {
     }
   }
 
-  private void send(Keeper keeper) throws Exception {
+  private boolean send(Keeper keeper) throws Exception {
     RocksDBStateStoreProvider provider = owned();
-    File folder = new File(Fields.folder(provider.rocksDB()), name);  // where hard links can be
+    if (Names.isAcquired(provider)) return false;  // a task has it, and will have changed it
+    RocksDB store = provider.rocksDB();
+    long at = store.loadedVersion();
+    long committedVersion = keeper.committedVersion(key);
+    if (at < 1 || at < committedVersion) {
+      throw new IllegalStateException("version " + at + " is loaded there, which is old");
+    }
+    String its = String.valueOf(Names.first(store.loadedStateStoreCkptId()));
+    // A task whose batch has not committed may run again elsewhere and leave other rows. Checkpoint ids
+    // tell the two apart; without them, only what has committed is offered.
+    if (its.equals("null") && at > committedVersion && !logged(provider, at)) return false;
+    Blocks.requireRoom(store);
+    File folder = new File(Fields.folder(store), name);  // where hard links can be
     ObjectNode about = new ObjectMapper().createObjectNode();
+    about.put("version", at);
+    about.put("id", its);
     try {
       Map mapped = linked(provider, folder, about, keeper);
+      if (mapped == null) return false;
       List files = filesOf(folder, about);
-      described(provider.rocksDB(), mapped, about);
+      described(store, mapped, about);
       File line = new File(folder, name);
       Files.write(line.toPath(), about.toString().getBytes(StandardCharsets.UTF_8));
       put(line);
@@ -129,8 +156,18 @@ static final class Offer {
     } finally {
       Disk.delete(folder);
     }
-    version = Names.at(about, "version").asLong();
-    id = Names.at(about, "id").asText();
+    version = at;
+    id = its;
+    return true;
+  }
+
+  // Whether the batch that left a version has committed: the driver's word of it may be on its way.
+  private boolean logged(RocksDBStateStoreProvider provider, long at) throws Exception {
+    if (System.nanoTime() - askedNs < ASK_MS * 1000000) return false;
+    askedNs = System.nanoTime();
+    Path state = new Path(provider.stateStoreId().checkpointRootLocation());
+    Path commit = new Path(new Path(state.getParent(), "commits"), String.valueOf(at - 1));
+    return commit.getFileSystem((Configuration) Fields.get(provider, "hadoopConf")).exists(commit);
   }
 
   private RocksDBStateStoreProvider owned() throws Exception {
@@ -150,7 +187,8 @@ static final class Offer {
   }
 
   // While no task has the store: flush what it has in memory, link its files, and read what is known
-  // of them. A task that comes meanwhile waits.
+  // of them. A task that comes meanwhile waits. Nothing where it is not what it was before, or the
+  // driver wants it no more: a task may have had it for long.
   private Map linked(RocksDBStateStoreProvider provider, File folder, ObjectNode about, Keeper keeper)
       throws Exception {
     RocksDB store = provider.rocksDB();
@@ -158,12 +196,10 @@ static final class Offer {
     Object stamp = Names.call(machine, "acquireStamp");
     long acquiredNs = System.nanoTime();
     try {
-      long at = store.loadedVersion();
-      if (at < 1 || at < keeper.committedVersion(key)) {
-        throw new IllegalStateException("version " + at + " is loaded there, which is old");
-      }
-      about.put("version", at);
-      about.put("id", String.valueOf(Names.first(store.loadedStateStoreCkptId())));
+      String its = String.valueOf(Names.first(store.loadedStateStoreCkptId()));
+      boolean same = store.loadedVersion() == Names.at(about, "version").asLong()
+        && its.equals(Names.at(about, "id").asText());
+      if (!same || !name.equals(keeper.offered().get(key))) return null;
       about.put("keys", ((Number) Fields.get(store, "numKeysOnLoadedVersion")).longValue());
       about.put("internal", ((Number) Fields.get(store, "numInternalKeysOnLoadedVersion")).longValue());
       about.put("most", ((Number) Fields.get(store, "maxColumnFamilyId")).intValue());
@@ -262,194 +298,6 @@ static final class Offer {
   }
 }
 
-// State that has come from another executor, or is on its way: a folder with its files. References:
-// the name of the offer, its owner's host, port and id, the offer's version and that one's id.
-static final class Arrival {
-  private static final long POLL_MS = 50;
-  private static final long STALLED_MS = 20000;
-  private static final long SPARE_BYTES = 64L << 20;  // of the disk, that stays free
-  final JsonNode source;
-  final long version;
-  final String id;
-  private final File folder;
-  private JsonNode about = null;
-  long bytes = 0;
-  boolean used = false;
-  long storedVersion = 0;  // of the newest snapshot in storage when this was opened
-
-  public Arrival(JsonNode from, File into) {
-    source = from;
-    folder = into;
-    version = Names.at(from, 4).asLong();
-    id = Names.at(from, 5).asText();
-  }
-
-  scala.Option checkpointId() {
-    return id.equals("null") ? scala.Option.empty() : scala.Option.apply(id);
-  }
-
-  // Fetch all files, one after the other; give up where nobody wants them any more.
-  void fetch(Keeper keeper, String key) throws Exception {
-    if (!folder.mkdirs()) throw new IllegalStateException("no folder for what comes: " + folder);
-    Object service = Names.call(Blocks.manager(), "blockTransferService");
-    Object security = Blocks.security();
-    ExternalBlockStoreClient client = new ExternalBlockStoreClient(
-      (TransportConf) Fields.get(service, "transportConf"), (SecretKeyHolder) security,
-      ((Boolean) Names.call(security, "isAuthenticationEnabled")).booleanValue(), 5000L);
-    client.init((String) Fields.get(service, "appId"));
-    try {
-      File line = new File(folder, "about");
-      fetchFile(client, 0, line, -1, keeper, key);
-      about = new ObjectMapper().readTree(line);
-      line.delete();
-      if (Names.at(about, "version").asLong() != version || !Names.at(about, "id").asText().equals(id)) {
-        throw new IllegalStateException("the offer is of another version");
-      }
-      JsonNode files = Names.at(about, "files");
-      long needed = SPARE_BYTES;
-      for (int i = 0; i < files.size(); i++) needed += Names.at(Names.at(files, i), 1).asLong();
-      if (folder.getUsableSpace() < needed) {
-        throw new IllegalStateException("no room on its disk for " + needed + " bytes");
-      }
-      for (int i = 0; i < files.size(); i++) {
-        JsonNode file = Names.at(files, i);
-        String name = Names.at(file, 0).asText();
-        if (!name.matches("[A-Za-z0-9_-][A-Za-z0-9._-]*")) throw new IllegalStateException("a file has no plain name");
-        fetchFile(client, i + 1, new File(folder, name), Names.at(file, 1).asLong(), keeper, key);
-      }
-    } finally {
-      client.close();
-    }
-  }
-
-  private void fetchFile(ExternalBlockStoreClient client, int number, File file, long size, Keeper keeper, String key)
-      throws Exception {
-    if (size == 0) {
-      file.createNewFile();
-      return;
-    }
-    if (!keeper.wants(key, source)) throw new IllegalStateException("it is to come from elsewhere");
-    Fetched fetched = new Fetched(file);
-    String[] block = new String[] { Blocks.id(Names.at(source, 0).asText(), number).name() };
-    client.fetchBlocks(
-      Names.at(source, 1).asText(), Names.at(source, 2).asInt(), Names.at(source, 3).asText(), block, fetched, fetched);
-    long seen = -1;
-    long movedNs = System.nanoTime();
-    while (!fetched.ended(POLL_MS)) {
-      if (!keeper.wants(key, source)) throw new IllegalStateException("it is to come from elsewhere");
-      long length = file.length();
-      if (length != seen) movedNs = System.nanoTime();
-      seen = length;
-      if (System.nanoTime() - movedNs > STALLED_MS * 1000000) {
-        throw new IllegalStateException("nothing came for " + STALLED_MS / 1000 + " s");
-      }
-    }
-    if (size >= 0 && file.length() != size) throw new IllegalStateException("a file came short");
-    bytes += file.length();
-  }
-
-  // Move the files to where the store opens them, and say which of them storage has.
-  RocksDBCheckpointMetadata open(File local, RocksDBFileMapping mapping, Set whole) throws java.io.IOException {
-    Disk.empty(local);
-    mapping.clear();
-    JsonNode files = Names.at(about, "files");
-    for (int i = 0; i < files.size(); i++) {
-      String name = Names.at(Names.at(files, i), 0).asText();
-      Files.move(new File(folder, name).toPath(), new File(local, name).toPath());
-    }
-    storedVersion = Snapshots.newest(whole);
-    Iterator stored = Names.at(about, "stored").fields();
-    while (stored.hasNext()) {
-      Map.Entry one = (Map.Entry) stored.next();
-      JsonNode named = (JsonNode) one.getValue();
-      for (int i = 1; i < named.size(); i++) {
-        // Only what the newest snapshot there names: storage deletes the others' files in its own time.
-        String snapshot = Names.at(named, i).asText();
-        if (!whole.contains(snapshot) || Snapshots.version(snapshot) != storedVersion) continue;
-        String file = (String) one.getKey();
-        RocksDBImmutableFile is = RocksDBImmutableFile$.MODULE$.apply(
-          file, Names.at(named, 0).asText(), new File(local, file).length());
-        mapping.mapToDfsFile(file, is, storedVersion);
-      }
-    }
-    used = true;
-    return metadata();
-  }
-
-  private RocksDBCheckpointMetadata metadata() {
-    scala.collection.mutable.HashMap ids = new scala.collection.mutable.HashMap();
-    scala.collection.mutable.HashMap types = new scala.collection.mutable.HashMap();
-    Iterator families = Names.at(about, "families").fields();
-    while (families.hasNext()) {
-      Map.Entry family = (Map.Entry) families.next();
-      JsonNode info = (JsonNode) family.getValue();
-      ids.put(family.getKey(), Short.valueOf((short) Names.at(info, 0).asInt()));
-      types.put(family.getKey(), Boolean.valueOf(Names.at(info, 1).asBoolean()));
-    }
-    scala.collection.immutable.Map none = scala.collection.immutable.Map$.MODULE$.empty();
-    return RocksDBCheckpointMetadata$.MODULE$.apply(
-      (scala.collection.immutable.Seq) Names.nothing(), Names.at(about, "keys").asLong(),
-      Names.at(about, "internal").asLong(), scala.Option.apply(none.$plus$plus(ids)),
-      scala.Option.apply(none.$plus$plus(types)),
-      scala.Option.apply(Short.valueOf((short) Names.at(about, "most").asInt())));
-  }
-
-  void drop() { Disk.delete(folder); }
-}
-
-// One file that is under way, straight to disk whatever its size.
-static final class Fetched implements BlockFetchingListener, DownloadFileManager {
-  private final File file;
-  private final CountDownLatch done = new CountDownLatch(1);
-  private volatile Throwable wrong = null;
-
-  public Fetched(File target) { file = target; }
-
-  public DownloadFile createTempFile(TransportConf conf) { return new SimpleDownloadFile(file, conf); }
-
-  public boolean registerTempFileToClean(DownloadFile downloaded) { return true; }
-
-  public void onBlockFetchSuccess(String block, ManagedBuffer data) { done.countDown(); }
-
-  public void onBlockFetchFailure(String block, Throwable error) {
-    wrong = error;
-    done.countDown();
-  }
-
-  boolean ended(long mostMs) throws Exception {
-    if (!done.await(mostMs, TimeUnit.MILLISECONDS)) return false;
-    if (wrong != null) throw new IllegalStateException("it could not be fetched", wrong);
-    return true;
-  }
-}
-
-// Snapshots in storage, by the names that they have there: 12.zip, 12_<id>.zip.
-static final class Snapshots {
-  static String name(scala.Tuple2 key) {
-    Object id = Names.first(key._2());
-    return id == null ? key._1() + ".zip" : key._1() + "_" + id + ".zip";
-  }
-
-  static long version(String name) { return Long.parseLong(name.split("[_.]")[0]); }
-
-  static long newest(Set names) {
-    long newest = 0;
-    Iterator all = names.iterator();
-    while (all.hasNext()) newest = Math.max(newest, version((String) all.next()));
-    return newest;
-  }
-
-  static Set listed(Path root, Configuration hadoop) throws java.io.IOException {
-    Set names = new HashSet();
-    FileStatus[] files = root.getFileSystem(hadoop).listStatus(root);
-    for (int i = 0; i < files.length; i++) {
-      String name = files[i].getPath().getName();
-      if (name.endsWith(".zip") && !name.startsWith(".")) names.add(name);
-    }
-    return names;
-  }
-}
-
 // The executor's own blocks.
 static final class Blocks {
   static Object manager() throws Exception { return ofEnv("blockManager", "org.apache.spark.storage.BlockManager"); }
@@ -470,6 +318,17 @@ static final class Blocks {
     if (((Boolean) Names.call(security(), "isSslRpcEnabled")).booleanValue()) {
       throw new IllegalStateException("state is not sent with spark.ssl.rpc.enabled");
     }
+  }
+
+  // The files that are linked stay on disk when RocksDB has merged them into others; and they are
+  // copied where what is on disk is encrypted, or where there are folders on several disks.
+  static void requireRoom(RocksDB store) throws Exception {
+    File[] files = ((File) Fields.get(store, "workingDir")).listFiles();
+    long total = 0;
+    for (int i = 0; files != null && i < files.length; i++) total += files[i].length();
+    Disk.require(Fields.folder(store), total);
+    File[] folders = (File[]) Names.call(Names.call(manager(), "diskBlockManager"), "localDirs");
+    for (int i = 0; i < folders.length; i++) Disk.require(folders[i], total);
   }
 
   // A file becomes a block without a copy: it is moved into the block manager's folder. Where that
@@ -520,37 +379,5 @@ static final class Blocks {
     } finally {
       channel.close();
     }
-  }
-}
-
-static final class Disk {
-  static void empty(File folder) {
-    File[] files = folder.listFiles();
-    for (int i = 0; files != null && i < files.length; i++) files[i].delete();
-  }
-
-  static void delete(File folder) {
-    empty(folder);
-    folder.delete();
-  }
-}
-
-// Private fields, wherever up the classes they are; Scala prefixes the names of some.
-static final class Fields {
-  // Where a store has its files.
-  static File folder(RocksDB store) throws Exception { return (File) get(store, "localRootDir"); }
-
-  static Object get(Object target, String name) throws Exception { return field(target, name).get(target); }
-
-  static Field field(Object target, String name) throws Exception {
-    for (Class at = target.getClass(); at != null; at = at.getSuperclass()) {
-      Field[] fields = at.getDeclaredFields();
-      for (int i = 0; i < fields.length; i++) {
-        if (!fields[i].getName().equals(name) && !fields[i].getName().endsWith("$$" + name)) continue;
-        fields[i].setAccessible(true);
-        return fields[i];
-      }
-    }
-    throw new NoSuchFieldException(target.getClass().getName() + "." + name);
   }
 }

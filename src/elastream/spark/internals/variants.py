@@ -44,7 +44,7 @@ class Variant:
     has_stateful_realtime: bool
     """Whether queries with state run in Real-time Mode."""
     keeper: tuple[str, ...]
-    """The texts that make the keeper of copies, next to this file."""
+    """The texts that make the keeper of copies, next to this file; not those that send state."""
     copy_methods: Mapping[str, tuple[str, ...]]
     """The methods that the keeper and its delivery need, public or not, by class."""
     send_methods: Mapping[str, tuple[str, ...]] | None
@@ -61,7 +61,7 @@ _BLOCKS: Final = {
     "org.apache.spark.network.shuffle.ExternalBlockStoreClient": ("init", "fetchBlocks"),
     "org.apache.spark.SecurityManager": ("getIOEncryptionKey", "isSslRpcEnabled"),
 }
-_KEEPER: Final = ("keeper.java", "names.java", "errand.java", "transfer.java")
+_KEEPER: Final = ("keeper.java", "names.java", "errand.java", "store_files.java")
 _ROCKSDB: Final = ("replayChangelog", "load", "loadedVersion_$eq", "lastSnapshotVersion")
 _FILES: Final = "rocksDBFileMapping"
 _FILES_4_2: Final = f"{STATE.replace('.', '$')}$RocksDB$${_FILES}"

@@ -10,20 +10,16 @@ Whatever goes wrong, state is loaded from storage, as ever.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from elastream.core.ports import CopySource
 from elastream.spark.internals.keepers import CopyStatus, OfferStatus, Source
 from elastream.spark.internals.spark_internals import ExecutorEntry
+from elastream.spark.steer.copied_queries import run_of
 
 _OFFER_S: Final = 15.0
 """How long an offer is awaited; a task may have the store all that time."""
-_STALE_S: Final = 3600.0
-"""After this time a source that was slower is measured again."""
-_FORGET: Final = 0.5
-"""What a measurement counts for after the next one."""
 
 
 @dataclass(slots=True)
@@ -42,6 +38,21 @@ class Transfer:
     """Where its target takes it from, once that is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is known when transfers go on."""
+
+    now_s: float
+    alive: Mapping[str, ExecutorEntry]
+    runs: Set[str]
+    """The runs of the queries that go on."""
+    offered: Callable[[str], Mapping[str, OfferStatus]]
+    """What an executor offers, by key."""
+    location: Callable[[str], str | None]
+    """Which executor Spark knows to have a store, by key."""
+    copies: Mapping[str, CopyStatus]
+
+
 @dataclass(slots=True)
 class Transfers:
     """The transfers of one request for copies, in the order in which they shall begin."""
@@ -49,6 +60,8 @@ class Transfers:
     all: Sequence[Transfer] = ()
     refused: dict[str, str] = field(default_factory=dict)
     """Why state is loaded from storage instead, by key."""
+    lost_s: float = 0.0
+    """How long was waited for what never came."""
     _ready: dict[str, Source] = field(default_factory=dict)
     """The offers that are not yet taken, by key."""
 
@@ -73,65 +86,73 @@ class Transfers:
             each.key: each.name for each in self._left() if each.owner == executor and each.name
         }
 
-    def sources(self, executor: str) -> Mapping[str, Source]:
-        """Return where an executor takes its copies from, as far as that is known."""
-        mine = (each for each in self.all if each.target == executor)
-        return {each.key: each.source for each in mine if each.source is not None}
+    def sources(self, executor: str) -> Mapping[str, Source | None]:
+        """Return where an executor takes its copies from; ``None`` where that is not known yet."""
+        mine = [each for each in self.all if each.target == executor]
+        return {each.key: each.source for each in mine if each.source or each.state != "ended"}
 
-    def advance(
-        self,
-        now_s: float,
-        alive: Mapping[str, ExecutorEntry],
-        offered: Callable[[str], Mapping[str, OfferStatus]],
-        copies: Mapping[str, CopyStatus],
-    ) -> frozenset[str]:
+    def advance(self, scene: Scene) -> frozenset[str]:
         """Begin what can be begun, end what has ended; return the executors to be written to."""
         changed: set[str] = set()
         for each in self._left():
             before = each.state
-            copy = copies.get(each.key)
-            if copy is not None and (copy.version >= 0 or copy.state == "failed" or copy.not_sent):
-                if copy.not_sent:
-                    self.refused[each.key] = copy.not_sent
+            if before == "ended":  # since its owner was given up, a moment ago
+                continue
+            copy = scene.copies.get(each.key)
+            if each.target not in scene.alive or run_of(each.key) not in scene.runs:
+                each.state, each.source = "ended", None
+            elif copy is not None and copy.not_sent:
+                self._give_up(each, copy.not_sent, scene.now_s)
+            elif copy is not None and (copy.version >= 0 or copy.state == "failed"):
                 each.state = "ended"
-            elif each.owner not in alive:
-                self.from_storage(each, f"executor {each.owner} was lost")
+            elif each.owner not in scene.alive:
+                self._from_storage(each, f"executor {each.owner} was lost")
             elif each.state == "offering":
-                self._take_in_offer(each, offered(each.owner).get(each.key), now_s, alive)
+                self._take_in_offer(each, scene)
             if each.state != before:
                 changed |= {each.owner, each.target}
-        return frozenset(changed | self._begin(now_s))
-
-    def from_storage(self, transfer: Transfer, why: str) -> None:
-        """Let the target load a store from storage."""
-        transfer.state, transfer.source = "ended", ()
-        self.refused[transfer.key] = why
+                changed |= {other.target for other in self.all if other.owner == each.owner}
+        return frozenset(changed | self._begin(scene.now_s))
 
     def all_from_storage(self, owner: str, why: str) -> None:
-        """Let the targets load from storage what an executor should have sent."""
+        """Let the targets load from storage what an executor has yet to send."""
         for each in self._left():
-            if each.owner == owner:
-                self.from_storage(each, why)
+            if each.owner == owner and each.state != "sending":
+                self._from_storage(each, why)
+
+    def _from_storage(self, transfer: Transfer, why: str) -> None:
+        """Let the target load a store from storage."""
+        transfer.state, transfer.source = "ended", None
+        self.refused[transfer.key] = why
+
+    def _give_up(self, transfer: Transfer, why: str, now_s: float) -> None:
+        """Load from storage what an executor did not send, and all else that it should send.
+
+        Each of them could cost as much time.
+        """
+        self.lost_s += now_s - transfer.asked_s
+        self._from_storage(transfer, why)
+        self.all_from_storage(transfer.owner, why)
 
     def _left(self) -> list[Transfer]:
         return [each for each in self.all if each.state != "ended"]
 
-    def _take_in_offer(
-        self,
-        transfer: Transfer,
-        offer: OfferStatus | None,
-        now_s: float,
-        alive: Mapping[str, ExecutorEntry],
-    ) -> None:
-        if offer is not None and offer.name == transfer.name and offer.state == "refused":
-            self.from_storage(transfer, offer.why)
-        elif offer is not None and offer.name == transfer.name and offer.state == "offered":
-            owner = alive[transfer.owner]
+    def _take_in_offer(self, transfer: Transfer, scene: Scene) -> None:
+        owner = scene.alive[transfer.owner]
+        offer = scene.offered(transfer.owner).get(transfer.key)
+        if offer is None or offer.name != transfer.name or offer.state == "waiting":
+            if scene.now_s - transfer.asked_s > _OFFER_S:
+                why = f"executor {transfer.owner} offered nothing for {_OFFER_S:.0f} s"
+                self._give_up(transfer, why, scene.now_s)
+        elif offer.state == "refused":
+            self._from_storage(transfer, offer.why)
+        elif scene.location(transfer.key) != transfer.owner:
+            # A task of that version has run elsewhere: what has committed may be what it wrote.
+            self._from_storage(transfer, f"executor {transfer.owner} has it no more")
+        else:
             address = (offer.name, owner.host, owner.port, owner.id)
             transfer.state = "offered"
             self._ready[transfer.key] = (*address, offer.version, offer.checkpoint_id)
-        elif now_s - transfer.asked_s > _OFFER_S:
-            self.from_storage(transfer, f"executor {transfer.owner} offered nothing")
 
     def _begin(self, now_s: float) -> set[str]:
         """Send what is offered and ask for the next offers, where owner and target are free."""
@@ -157,66 +178,3 @@ class Transfers:
                     each.asked_s = now_s
                     changed.add(each.owner)
         return changed
-
-
-@dataclass(slots=True)
-class _Rate:
-    """How quickly one source gave state, the last measurements counting most."""
-
-    bytes: float = 0.0
-    seconds: float = 0.0
-    at_s: float | None = None
-    """When it was measured last."""
-
-    def take_in(self, size: int, seconds: float, now_s: float) -> None:
-        self.bytes = _FORGET * self.bytes + size
-        self.seconds = _FORGET * self.seconds + seconds
-        self.at_s = now_s
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.bytes / max(self.seconds, 1e-3)
-
-    def is_known(self, now_s: float) -> bool:
-        return self.at_s is not None and now_s - self.at_s < _STALE_S
-
-
-class SourceRates:
-    """How quickly storage and executors have given state, opening it included."""
-
-    def __init__(self) -> None:
-        self._storage, self._executors = _Rate(), _Rate()
-
-    def take_in(self, copy: CopyStatus, now_s: float) -> None:
-        """Take in what became of a copy."""
-        seconds = copy.took_ms / 1000
-        if copy.version >= 0 and copy.sent:
-            self._executors.take_in(copy.sent, seconds, now_s)
-        elif copy.version >= 0 and copy.bytes:
-            self._storage.take_in(copy.bytes, seconds, now_s)
-
-    def from_executors(self, stores: Sequence[str], source: CopySource, now_s: float) -> list[str]:
-        """Return which of these stores shall come from executors.
-
-        All from the source that was faster. Where the other is not known, or was measured long
-        ago, the last of several stores comes from that one. Executors are tried first.
-        """
-        if source != "faster":
-            return list(stores) if source == "executor" else []
-        storage, executors = self._storage, self._executors
-        slower = storage.at_s is not None and executors.at_s is not None
-        slower = slower and executors.bytes_per_s < storage.bytes_per_s
-        if slower:
-            return [] if executors.is_known(now_s) else list(stores[-1:])
-        tried = executors.at_s is not None and not storage.is_known(now_s) and len(stores) > 1
-        return list(stores[:-1] if tried else stores)
-
-    def described(self) -> str:
-        """Return both rates in words; empty where neither is known."""
-        rates = (("executors", self._executors), ("storage", self._storage))
-        known = [
-            f"{name} gave {rate.bytes_per_s / 1e6:.0f} MB/s"
-            for name, rate in rates
-            if rate.at_s is not None
-        ]
-        return ", ".join(known)
