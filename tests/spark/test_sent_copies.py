@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.processes import kill
 from tests.spark.running_query import RunningQuery, running, until
-from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
-from tests.spark.test_copies import AHEAD, ends, swap, swap_ahead
+from tests.spark.streams import LATER, aggregation, aggregation_answer, aggregation_state, join
+from tests.spark.test_copies import AHEAD, ends, session_with, swap, swap_ahead, swap_all, table_of
 
 from elastream.core.ports import Copied, CopySource, Ticket
 from elastream.model.errors import SparkError
@@ -100,3 +102,36 @@ def test_what_cannot_be_offered_is_loaded_and_then_sent_once_it_can(
 def has_no_slot_for_offers(what: str, *_: object, **__: object) -> None:
     if what == "no offers":
         raise SparkError(f"{what}: too few slots")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["owner", "target"])
+def test_a_kill_while_state_is_sent_loses_nothing(spark: SparkSession, victim: str) -> None:
+    with running(aggregation(spark), mode="update", policy=SENT) as run:
+        first, second = run.executor_ids()
+        run.settle(dict.fromkeys(run.tasks, first))
+        run.attachment.move(dict.fromkeys(run.tasks, second))
+        until(lambda: bool(copies_of(run)._transfers.owners), "state is sent")
+        kill(spark, first if victim == "owner" else second)
+        until(lambda: run.attachment.wait(1.0), "the change has ended")
+        run.pass_batches(4)
+        swap_all(run)
+        run.query.stop()
+        state = aggregation_state(spark, str(run.checkpoint))
+        assert state == aggregation_answer(run.committed_rows())
+
+
+@pytest.mark.slow
+def test_a_join_in_checkpoint_format_2_stays_exact_when_its_state_is_sent(
+    spark: SparkSession,
+) -> None:
+    with (
+        session_with(
+            spark, join__stateFormatVersion="2", stateStore__checkpointFormatVersion="2"
+        ) as own,
+        running(join(own), mode="append", sink="memory", policy=SENT) as run,
+    ):
+        swap_ahead(run)
+        assert ends(run)[-1].figures["bytes_from_executors"] > 0
+        rows = Counter(int(str(key)) for key, *_ in table_of(run).elements())
+        assert rows == Counter(range(LATER, max(rows) + 1))
