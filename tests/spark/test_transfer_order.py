@@ -21,7 +21,7 @@ from elastream.model.plan import Move
 from elastream.placement.transfer.forecast import tasks_in_order, timed_phases
 from elastream.spark.internals.keepers import CopyStatus, OfferStatus
 from elastream.spark.internals.spark_internals import ExecutorEntry
-from elastream.spark.steer.transfers import Transfers
+from elastream.spark.steer.transfers import Scene, Transfers
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
 from elastream_lab.studies.transfer.fair_shares import fairly_shared_s
 
@@ -72,6 +72,7 @@ def begun(
     stores = [(str(j), str(volumes[j][0]), str(volumes[j][1])) for j in order]
     transfers = Transfers.between(stores)
     alive = {name: ExecutorEntry(name, "host", 1, 0, port=7000) for name in links}
+    alive_runs, owners_of = {key for key, *_ in stores}, {key: owner for key, owner, _ in stores}
     copies: dict[str, CopyStatus] = {}
     ends: dict[str, float] = {}
     starts: list[tuple[float, int]] = []
@@ -82,7 +83,7 @@ def begun(
         return {k: OfferStatus(n, "offered", 7, "null", 1, 0, "") for k, n in names.items()}
 
     while len(copies) < len(stores):
-        while transfers.advance(now, alive, offered, copies):
+        while transfers.advance(Scene(now, alive, alive_runs, offered, owners_of.get, copies)):
             pass
         sending = [each for each in transfers.all if each.state == "sending"]
         owners, targets = [e.owner for e in sending], [e.target for e in sending]

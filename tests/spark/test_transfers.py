@@ -129,3 +129,10 @@ def test_what_has_no_target_or_no_query_any_more_makes_way_for_the_next(ended: s
     assert run.transfers.refused == {}
     assert "1" not in run.transfers.offers("a")
     assert "1" not in run.transfers.sources("b")
+
+
+def test_a_link_carries_what_it_was_seen_to_carry_at_best() -> None:
+    run = Run(("1", "a", "b"), ("2", "a", "c"), ("3", "c", "b"), ("4", "b", "a"))
+    seen = {"1": (80 * MB, 1000), "2": (20 * MB, 1000), "3": (0, 1000), "4": (1000, 1)}
+    copies = {k: replace(READY, sent=sent, took_ms=ms) for k, (sent, ms) in seen.items()}
+    assert run.transfers.links(copies) == {"a": 80.0 * MB, "b": 80.0 * MB, "c": 20.0 * MB}

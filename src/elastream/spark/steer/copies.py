@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
 from elastream.core.events import BatchObserved, CopiesLost, Fact, QueryLeft, Status
@@ -121,7 +122,7 @@ class SparkStateCopies:
             self._keep_only(known, there)
             raise
         finally:
-            self._end_transfers()
+            transfers = self._end_transfers()
         with self._lock:
             self._there = {
                 name: {key: task for key, (task, _) in wish.stores.items() if is_there(found, key)}
@@ -131,7 +132,8 @@ class SparkStateCopies:
             new_keys = {key for keys in new.values() for key in keys}
             for key in new_keys & found.keys():
                 self._rates.take_in(found[key], self._clock())
-        return copied(wishes, refused, found, new_keys, self._choice(new_keys, source))
+        result = copied(wishes, refused, found, new_keys, self._choice(transfers, source))
+        return replace(result, link_bytes_per_s=transfers.links(found))
 
     def take(self, wanted: Mapping[TaskId, str]) -> frozenset[TaskId]:
         """Let executors take over the copies that they have of these tasks; return whose they did.
@@ -237,20 +239,18 @@ class SparkStateCopies:
                     self._transfers.all_from_storage(name, str(error))
                     self._write(wishes)
 
-    def _end_transfers(self) -> None:
-        """Let the owners take back what they offered."""
+    def _end_transfers(self) -> Transfers:
+        """Let the owners take back what they offered; return what was sent."""
         with self._lock:
-            involved = {each.owner for each in self._transfers.all}
-            involved |= {each.target for each in self._transfers.all}
-            self._rates.take_in_losses(self._transfers.lost_s, self._clock())
-            self._transfers = Transfers(refused=self._transfers.refused)
-            self._write(involved)
+            transfers, self._transfers = self._transfers, Transfers()
+            self._rates.take_in_losses(transfers.lost_s, self._clock())
+            self._write({name for each in transfers.all for name in (each.owner, each.target)})
+        return transfers
 
-    def _choice(self, keys: Set[str], source: CopySource) -> str:
+    def _choice(self, transfers: Transfers, source: CopySource) -> str:
         """Return in words why copies came from where they came from."""
-        refused = [why for key, why in self._transfers.refused.items() if key in keys]
-        if refused:
-            return f"{len(refused)} not from its executor: {refused[0]}"
+        for why in transfers.refused.values():
+            return f"{len(transfers.refused)} not from its executor: {why}"
         if source == "faster" and self._not_sent is None:
             return self._rates.described()
         return ""

@@ -18,6 +18,8 @@ from elastream.spark.internals.keepers import CopyStatus, OfferStatus, Source
 from elastream.spark.internals.spark_internals import ExecutorEntry
 from elastream.spark.steer.copied_queries import run_of
 
+_MUCH_BYTES: Final = 1 << 20
+"""What has to be sent to say how much a link carries."""
 _OFFER_S: Final = 15.0
 """How long an offer is awaited; a task may have the store all that time."""
 
@@ -90,6 +92,17 @@ class Transfers:
         """Return where an executor takes its copies from; ``None`` where that is not known yet."""
         mine = [each for each in self.all if each.target == executor]
         return {each.key: each.source for each in mine if each.source or each.state != "ended"}
+
+    def links(self, copies: Mapping[str, CopyStatus]) -> Mapping[str, float]:
+        """Return how many bytes a second each executor was seen to send or receive, at best."""
+        found: dict[str, float] = {}
+        for each in self.all:
+            copy = copies.get(each.key)
+            if copy is not None and copy.sent >= _MUCH_BYTES:
+                pace = copy.sent / max(copy.took_ms / 1000, 1e-3)
+                for end in (each.owner, each.target):
+                    found[end] = max(pace, found.get(end, 0.0))
+        return found
 
     def advance(self, scene: Scene) -> frozenset[str]:
         """Begin what can be begun, end what has ended; return the executors to be written to."""
