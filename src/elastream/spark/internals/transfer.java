@@ -99,7 +99,7 @@ static final class Offers extends Thread {
 static final class Offer {
   final String key;
   final String name;
-  private static final long ASK_MS = 100;  // how often storage is asked for a commit, at most
+  private static final long ASK_MS = 50;  // how often storage is asked for a commit, at most
   private int blocks = 0;
   private long askedNs = System.nanoTime() - ASK_MS * 1000000;
   volatile String state = "waiting";  // then offered or refused
