@@ -132,7 +132,10 @@ class Stores:
 
     def call(self, target: Any, name: str, *arguments: Any) -> Any:
         """Call a method that is not public, by name."""
-        (method,) = (m for m in target.getClass().getDeclaredMethods() if m.getName() == name)
+        declaring = target.getClass()
+        while not (found := [m for m in declaring.getDeclaredMethods() if m.getName() == name]):
+            declaring = declaring.getSuperclass()
+        (method,) = found
         method.setAccessible(True)
         return method.invoke(target, self._java(*arguments))
 

@@ -52,7 +52,7 @@ class Movement:
     copy_bytes: int = 4 << 30
     """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
     need as much room on the disks of the executors that they are brought to."""
-    copy_source: CopySource = "faster"
+    copy_source: CopySource = "storage"
     """Where copies come from. ``storage``: from the checkpoint. ``executor``: from the executor
     that owns the state. ``faster``: from there, unless storage was measured to be quicker. State
     that its owner cannot send comes from the checkpoint in any case."""
