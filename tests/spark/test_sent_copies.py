@@ -78,6 +78,7 @@ def test_state_comes_from_its_owner_and_a_restart_finds_all_of_it(spark: SparkSe
         assert state == aggregation_answer(run.committed_rows())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_offered_is_loaded_and_then_sent_once_it_can(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
