@@ -37,7 +37,7 @@ def realtime() -> Iterator[SparkSession]:
             checkpoint_in_memory=True,
             config={
                 "spark.sql.shuffle.partitions": "4",
-                "spark.task.cpus": "0.1",
+                "spark.task.cpus": "0.05",
                 "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
                 "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
                 **UNCHECKED,
