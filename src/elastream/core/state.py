@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from elastream.core.application import Observed, Query
 from elastream.core.change import Change, Destination, Doubt, Outcome
@@ -89,12 +89,16 @@ class Pause:
     """Who asked; ``None`` for the program itself."""
 
 
+_RELIEF: Final[frozenset[Need]] = frozenset({"rebalance", "scale-out"})
+
+
 @dataclass(frozen=True, slots=True)
 class Signal:
     """What the goal has called for, again and again.
 
     A round is over when every query that runs has reported, so that one which reports many times a
-    second does not outvote the others.
+    second does not outvote the others. A rebalance and a scale-out both relieve the busiest
+    executor: a need that turns from one to the other lasts.
     """
 
     need: Need = "hold"
@@ -105,7 +109,8 @@ class Signal:
 
     def said(self, need: Need, query: str, running: frozenset[str]) -> Signal:
         """Return the signal after a batch of ``query``; a round needs one of each ``running``."""
-        before = self if need == self.need else Signal(need)
+        lasts = need == self.need or {need, self.need} <= _RELIEF
+        before = self if lasts else Signal(need)
         reported = before.reported | {query}
         if reported >= running:
             return Signal(need, before.rounds + 1)
