@@ -11,6 +11,7 @@ from elastream.core.events import BatchObserved, Log, Status
 from elastream.core.explaining import explained
 from elastream.core.memory import memory_warnings, store_memory_bytes
 from elastream.core.scenes import take_scene
+from elastream.core.store_memory import StoreMemory
 from elastream.model.observation import BatchObservation, ExecutorMemory
 
 MB = 1_000_000
@@ -90,6 +91,13 @@ def test_executors_are_added_for_the_memory_of_state_stores_alone() -> None:
     decisions = [each.decision for each in instructions if isinstance(each, Log)]
     (out,) = [each for each in decisions if each.kind == "scale-out"]
     assert "2 executors alive, below what the memory of state stores needs of 3" in out.reason
+
+
+def test_executors_stay_while_the_stores_would_nearly_fill_those_left() -> None:
+    assert StoreMemory(used=185 * MB, room=100 * MB, alive=2).executors == 3
+    assert StoreMemory(used=175 * MB, room=100 * MB, alive=3).executors == 3
+    assert StoreMemory(used=139 * MB, room=100 * MB, alive=3).executors == 2
+    assert StoreMemory(used=175 * MB, room=100 * MB, alive=2).executors == 2, "none is added yet"
 
 
 def test_the_memory_of_stores_asks_for_nothing_where_a_limit_is_not_known() -> None:

@@ -348,8 +348,9 @@ def smooth_boundary(load: QueryLoad, batch: BatchObservation, *, half_life_s: fl
     rows_per_s = mean(load.rows_per_s, batch.rows / covered_s, weight_of(covered_s, half_life_s))
     backlog = load.backlog if batch.backlog is None else batch.backlog
     latency_ms = load.latency_ms
-    if batch.backlog is not None and rows_per_s > 0:  # what waits is done after so long
-        latency_ms = 1000 * batch.backlog / rows_per_s
+    able = max(rows_per_s, batch.rows / covered_s)  # after a quiet hour the mean says nothing
+    if batch.backlog is not None and able > 0:  # what waits is done after so long
+        latency_ms = 1000 * batch.backlog / able
     return replace(
         load,
         tasks=tasks,

@@ -181,7 +181,7 @@ def _wanted(state: LoopState, working: int) -> int:
     policy = state.policy
     if policy.advise_only or not working:
         return 0
-    if state.falling and working > max(1, policy.min_executors):
+    if state.falling and working > max(1, state.observed.bounds.least):
         return 0
     return max(0, min(policy.spares, policy.max_executors - working))
 

@@ -2,7 +2,8 @@
 
 State stores keep their memory outside of the heap. Where the limit of the containers is known, they
 may use what it leaves next to the heap. The stores of all executors, spread evenly, need as many
-executors as it takes to keep each below nine tenths of that.
+executors as it takes to keep each below nine tenths of that. Stores grow until they write to disk,
+so executors are given back only where the rest would keep below seven tenths.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from elastream.model.observation import Executor, ExecutorMemory
 
 NEAR: Final = 0.9
 """From this share of what it may use on a process is in danger of being ended."""
+_CALM: Final = 0.7
+"""Up to this share of it the stores of fewer executors may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class StoreMemory:
 
     used: int
     room: int
+    alive: int
+    """The executors that there are."""
 
     @property
     def most(self) -> float:
@@ -33,8 +38,9 @@ class StoreMemory:
 
     @property
     def executors(self) -> int:
-        """How many executors it takes."""
-        return ceil(self.used / self.most)
+        """How many executors it takes, not fewer than there are if fewer would be nearly full."""
+        least = ceil(self.used / self.most)
+        return max(least, min(self.alive, ceil(self.used / (_CALM * self.room))))
 
 
 def store_memory(
@@ -61,7 +67,7 @@ def store_memory(
                 held[executor] = held.get(executor, 0) + load.store_memory_bytes
     if any(held.get(each.id, 0) > (memory[each.id].limit or 0) for each in executors):
         return None
-    return StoreMemory(sum(held.values()), min(known))
+    return StoreMemory(sum(held.values()), min(known), len(known))
 
 
 def room_next_to_heap(memory: ExecutorMemory | None) -> int | None:

@@ -203,7 +203,8 @@ class Utilisation(Goal):
             return True
         expected = self.expected(memory, observed)
         ahead = usage if expected is None else self._ahead(usage, observed, expected)
-        return usage.above(self.target) or ahead.above(self.target)
+        late = self._late(observed) is not None
+        return late or usage.above(self.target) or ahead.above(self.target)
 
     def turning_points(
         self,
