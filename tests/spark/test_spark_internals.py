@@ -35,7 +35,8 @@ def test_a_spark_that_is_not_spark_4_is_refused_in_one_line(version: str) -> Non
 
 
 def test_a_later_spark_4_is_tried_with_the_last_names_known() -> None:
-    assert variant_of("4.9.0") == variant_of("4.3.0-SNAPSHOT")
+    known = variant_of("4.3.0-SNAPSHOT")
+    assert variant_of("4.9.0") == replace(known, send_methods=None), "files go by storage there"
 
 
 def test_a_door_that_another_version_lacks_is_named(

@@ -134,6 +134,8 @@ _4_3: Final = replace(
         **_BLOCKS,
     },
 )
+_LATER: Final = replace(_4_3, send_methods=None)
+"""What files of a store mean may change though no name does: state is loaded from storage."""
 _BY_MINOR: Final = {0: _4_0, 1: _4_1, 2: _4_2, 3: _4_3}
 
 
@@ -144,7 +146,7 @@ def variant_of(version: str) -> Variant:
         raise UnsupportedSparkError(
             f"Spark {version} is not supported: elastream needs Spark 4, 4.0 or later"
         )
-    return _BY_MINOR.get(int(numbers[2]), _4_3)
+    return _BY_MINOR.get(int(numbers[2]), _LATER)
 
 
 @cache
