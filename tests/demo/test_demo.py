@@ -45,7 +45,7 @@ def test_the_demo_says_that_work_is_slept_and_where_its_page_and_picture_are(
     ran: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
     done, folder = ran
-    assert "slept" in done.stdout
+    assert "sleeps" in done.stdout
     assert "exact against a batch count" in done.stdout
     assert "shown on http://127.0.0.1:" in done.stdout
     assert "drawn: elastream-demo.png" in done.stdout
