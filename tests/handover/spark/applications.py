@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.handover.notes import owner_of, read_notes
+from tests.handover.spark.conftest import NOT_CONNECTED
 from tests.handover.spark.expected import Expected, Result
 from tests.handover.spark.handed_queries import CLOCK
 from tests.handover.spark.handing import ALL_MS, Pace, written
@@ -26,7 +27,6 @@ from elastream.handover.ledger import Note
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 600.0
 QUERIES = "tests.handover.spark.handed_queries"
-_NOT_CONNECTED = "Python worker failed to connect back"
 _Started = tuple["subprocess.Popen[bytes]", int, Callable[[], object]]
 """The process, how much its command had said before, and what starts it again."""
 
@@ -160,7 +160,7 @@ class Applications:
         machine may keep it from that.
         """
         for command, (process, said, again) in tuple(self._started.items()):
-            if process.poll() == BAD_INPUT and _NOT_CONNECTED in self.said(command)[said:]:
+            if process.poll() == BAD_INPUT and NOT_CONNECTED in self.said(command)[said:]:
                 again()
 
     def said(self, command: str) -> str:

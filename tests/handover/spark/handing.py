@@ -24,6 +24,7 @@ from elastream.handover.spark.target_stream import TargetStream
 from elastream.handover.spark.windowed import WindowedQuery
 from elastream.handover.target import TargetMachine
 from elastream.handover.transport import Address, OriginServer, TargetLink
+from elastream.model.errors import ElastreamError
 from elastream_lab.applications.readings.json_lines import json_lines
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Handover:
         self.server = OriginServer(Address(), TOKEN)
         self.stop, self.joined = threading.Event(), False
         self._query, self._spark, self._threads = query, spark, list[threading.Thread]()
+        self._faults: list[ElastreamError] = []
 
     def serve(self) -> None:
         self.origin.start(self._spark, trigger_s=0.2)
@@ -136,7 +138,13 @@ class Handover:
             link.close()
 
     def _run(self, act: Callable[[], object]) -> None:
-        thread = threading.Thread(target=act)
+        def guarded() -> None:
+            try:
+                act()
+            except ElastreamError as error:
+                self._faults.append(error)
+
+        thread = threading.Thread(target=guarded)
         thread.start()
         self._threads.append(thread)
 
@@ -147,6 +155,8 @@ class Handover:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, (self.notes, len(self.put_out()))
+            for fault in self._faults:
+                raise fault
             for stream in (self.origin.streaming, self.target.streaming):
                 assert stream is None or stream.isActive, stream.exception()
             if paced:
