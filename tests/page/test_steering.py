@@ -211,9 +211,13 @@ def test_over_https_other_hosts_may_steer_with_the_token(
         port = urlsplit(url).port
         plain = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
         with pytest.raises((http.client.HTTPException, OSError)):
-            plain.request("POST", "/control", PAUSE, {"Authorization": f"Bearer {TOKEN}"})
-            plain.getresponse()
+            pause_by(plain)
     assert len(loop.commands) == 1
+
+
+def pause_by(plain: http.client.HTTPConnection) -> http.client.HTTPResponse:
+    plain.request("POST", "/control", PAUSE, {"Authorization": f"Bearer {TOKEN}"})
+    return plain.getresponse()
 
 
 def test_a_client_that_never_shakes_hands_holds_up_nobody(loop: Steered, certificate: Path) -> None:
