@@ -156,7 +156,7 @@ def otlp_spans(application: str) -> SpanWriter:
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     def close() -> None:
-        with suppress(Exception):  # nobody takes them: that is no concern of the program
+        with suppress(Exception):  # no collector answers: that does not concern the program
             provider.force_flush(_FLUSH_MS)
         provider.shutdown()
 
