@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _BUSY: Final = 0.5
 """Cores that the words keep busy at the busiest moment."""
-_TARGET: Final = 0.4
+_TARGET: Final = 0.25
 """Of an executor's core: words wait for one that is much busier, and two cores shall do for all."""
 _TRIGGER: Final = "5 seconds"
 """Spark allows no less."""
